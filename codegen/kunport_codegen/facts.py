@@ -1,0 +1,159 @@
+"""What recognition finds in a model graph: the operators that have a name in the field.
+
+Each fact points at the nodes it covers and gives what an engine needs to know. Facts are made by
+`kunport_codegen.recognition` and read by lowering and by the reports. Sizes and constants are
+`Scalar` where they come from the configuration, so that both value and expression are at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kunport_codegen.expression import Scalar
+from kunport_codegen.graph import Location, Ref
+
+Number = int | float | Scalar
+
+
+@dataclass(slots=True)
+class Norm:
+    """A normalisation over the last dimension.
+
+    Attributes:
+        kind: ``rms`` (x / sqrt(mean(x^2) + eps)), ``layer`` (mean subtracted first), ``l2``.
+        input, output: ids of the tensor read and of the node that holds the result.
+        nodes: every node it covers.
+        epsilon: the value added under the root.
+        weight, bias: paths of its parameters, None without.
+        offset: what is added to the weight before it multiplies (1.0 for ``(1 + w)``).
+        cast: where the result returns to the model's dtype: ``before_weight`` (``w * x.to(dtype)``), ``after_weight``
+            (``(w * x).to(dtype)``), or ``none`` (computed in the model's dtype throughout).
+        size: length of the normalised dimension.
+        per_head: the weight spans one head (``[head_dim]``) of a ``[..., heads, head_dim]`` tensor.
+    """
+
+    kind: str
+    input: int
+    output: int
+    nodes: frozenset[int]
+    epsilon: Number
+    weight: str | None
+    bias: str | None
+    offset: float
+    cast: str
+    size: Number
+    per_head: bool
+    frame: int
+    where: Location
+
+
+@dataclass(slots=True)
+class RopeTable:
+    """Where cosines and sines come from: a rotary module's frame.
+
+    ``rope_type`` is the value of the configuration's own field ("default", "llama3", "yarn", ...), ``parameters`` the
+    configuration path of the dictionary that describes it (``rope_parameters`` or ``rope_parameters['sliding_attention']``),
+    ``theta`` the base, ``rotary_dim`` the number of elements of a head that are rotated, ``scaling`` the factor on both
+    tables (1.0 by default). ``cos`` and ``sin`` are the ids of the tables.
+    """
+
+    cos: int
+    sin: int
+    rope_type: str
+    parameters: str
+    theta: Number
+    rotary_dim: Number
+    scaling: float
+    frame: int
+    where: Location
+    nodes: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class Rope:
+    """The rotation of one tensor, query or key.
+
+    ``style`` is ``half`` (element i pairs with i + rotary_dim / 2; "neox") or ``interleaved`` (2i with 2i + 1).
+    ``input`` and ``output`` are ids; ``nodes`` covers what only this rotation computes.
+    """
+
+    input: int
+    output: int
+    nodes: frozenset[int]
+    table: RopeTable
+    style: str
+    frame: int
+    where: Location
+
+
+@dataclass(slots=True)
+class Attention:
+    """Softmax attention from query, key and value to the combined heads.
+
+    ``query`` ``[batch, heads, sequence, head_dim]``, ``key`` and ``value`` ``[batch, kv_heads, sequence, head_dim]``
+    are ids of the tensors before the key-value heads are repeated. ``output`` is the id of the first node that holds
+    ``[batch, sequence, heads, head_dim]`` (or heads before sequence, see ``heads_first``).
+    ``scale`` multiplies the scores, ``softcap`` is c in c * tanh(scores / c), ``window`` the number of keys seen, the
+    query's own included, None for all. ``sinks`` is the path of a learned sink per head. ``upcast`` is true where the
+    softmax runs in float32.
+    """
+
+    query: int
+    key: int
+    value: int
+    output: int
+    heads_first: bool
+    nodes: frozenset[int]
+    heads: Number
+    kv_heads: Number
+    head_dim: Number
+    value_dim: Number
+    scale: Number
+    softcap: Number | None
+    mask: str
+    window: Number | None
+    sinks: str | None
+    upcast: bool
+    frame: int
+    where: Location
+
+
+@dataclass(slots=True)
+class Experts:
+    """A router and a set of experts, from flattened tokens to their weighted sum.
+
+    ``logits`` is the id of the router's logits ``[tokens, experts]``, ``input`` and ``output`` ids of ``[tokens, hidden]``.
+    ``scoring`` is ``softmax`` or ``sigmoid``; ``renormalize`` is true where the chosen weights are divided by their sum;
+    ``gate_up`` and ``down`` are paths of ``[experts, 2 * intermediate, hidden]`` and ``[experts, hidden, intermediate]``,
+    ``activation`` the operator on the gate half.
+    """
+
+    input: int
+    logits: int
+    router_weight: str
+    output: int
+    nodes: frozenset[int]
+    experts: Number
+    top_k: Number
+    scoring: str
+    renormalize: bool
+    gate_up: str
+    down: str
+    activation: str
+    frame: int
+    where: Location
+
+
+@dataclass(slots=True)
+class Facts:
+    """All that was recognised, in order of the graph. ``activations`` maps a node id to the activation's name."""
+
+    norms: list[Norm] = field(default_factory=list)
+    tables: list[RopeTable] = field(default_factory=list)
+    ropes: list[Rope] = field(default_factory=list)
+    attentions: list[Attention] = field(default_factory=list)
+    experts: list[Experts] = field(default_factory=list)
+    activations: dict[int, str] = field(default_factory=dict)
+
+
+__all__ = ["Attention", "Experts", "Facts", "Norm", "Number", "Ref", "Rope", "RopeTable"]

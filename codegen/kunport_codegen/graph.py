@@ -1,0 +1,234 @@
+"""The model graph: what a model's source computes, one operator a node, each with its source line.
+
+A graph is a flat list of nodes in execution order. Nodes name the tensors they read by the id of
+the node that made them. *Frames* say which call a node belongs to (a module's forward or a
+function), and *modules* describe the tree that the model's constructor built.
+
+The graph is functional: an in-place operator of the source is a node whose result replaces the
+old value from then on. Everything a node needs in order to be executed is in the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kunport_codegen.expression import Expr, Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in model source: file as named by the analysis (relative where it can be), 1-based line."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A reference to the tensor that a node makes."""
+
+    id: int
+
+    def __repr__(self) -> str:
+        return f"%{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A tensor type: ``model`` (whatever the checkpoint is loaded in) or torch's own name, such as ``float32``."""
+
+    name: str
+
+
+# What may stand in a node's arguments: Ref, Scalar, DType, plain Python scalars, strings, None, Ellipsis, slices,
+# and lists, tuples and dictionaries of these.
+Arg = Any
+
+
+@dataclass(slots=True)
+class Node:
+    """One operator.
+
+    Attributes:
+        id: unique in the graph, loop bodies included.
+        op: torch's name for the operator, function and method forms merged (``add``, ``matmul``,
+            ``reshape``, ``linear``, ``to``), or one of the graph's own:
+
+            - ``input``: args ``(name,)``; the token ids are ``input_ids``, ``[batch, sequence]``
+            - ``parameter``: args ``(path,)``, a parameter or saved buffer of the module tree
+            - ``mask``: args ``(kind, window)``, the additive attention mask ``[batch, 1, query, key]`` of a kind:
+              ``causal``, ``sliding`` (the last ``window`` keys, the query's own included), ``chunked`` or ``bidirectional``
+            - ``item``: args ``(Ref, index)``, one result of an operator with several
+            - ``loop``: args ``(Ref to the iterated tensor,)`` with a ``body``; its results are its carried values
+            - ``unknown``: args ``(reason,)`` and then whatever operands are known
+        args, kwargs: operands; see `Arg`.
+        shape: sizes as plain ints or scalars, or None where not known; results of several tensors have None and
+            are read through ``item`` nodes.
+        dtype: of the result; None where there are several results.
+        frame: id of the innermost frame.
+        where: source line.
+        body: the loop's body.
+    """
+
+    id: int
+    op: str
+    args: tuple[Arg, ...]
+    kwargs: dict[str, Arg]
+    shape: tuple[int | Scalar, ...] | None
+    dtype: DType | None
+    frame: int
+    where: Location
+    body: Body | None = None
+
+
+@dataclass(slots=True)
+class Body:
+    """A loop body, run once for each row of the iterated tensor.
+
+    ``variable`` is the id that stands for the row inside ``nodes``. ``carried`` lists, for each value
+    that the body replaces, (id inside the body at its start, value before the first turn, value
+    after a turn); the loop's ``item`` k is the k-th of them after the last turn. ``skip`` names a
+    boolean tensor: a turn in which it is true changes nothing.
+    """
+
+    variable: int
+    nodes: list[Node]
+    carried: list[tuple[int, Arg, Arg]]
+    skip: Ref | None = None
+
+
+@dataclass(slots=True)
+class Frame:
+    """A call: of a module's forward (``kind`` "module", ``path`` its place in the tree) or of a function.
+
+    ``inputs`` are the bound parameters in order, ``output`` what it returned (tensors as Ref, in
+    tuples or dictionaries as the source had them). Frame 0 is the constructor, frame 1 the model.
+    """
+
+    id: int
+    parent: int | None
+    kind: str
+    name: str
+    path: str
+    where: Location
+    inputs: dict[str, Arg] = field(default_factory=dict)
+    output: Arg = None
+
+
+@dataclass(slots=True)
+class Module:
+    """A module of the tree: ``cls`` is the source's class, or the leaf's (``Linear``, ``Embedding``, ``LayerNorm``).
+
+    ``leaf`` is the torch.nn class at the root of it, if that class computes (``Linear``), else None. ``attributes``
+    are the plain values and scalars that its constructor stored (``head_dim``, ``eps``, ``scaling``) or, for leaves,
+    was called with. ``parameters`` are names of its own tensors.
+    """
+
+    path: str
+    cls: str
+    leaf: str | None
+    where: Location
+    attributes: dict[str, Any] = field(default_factory=dict)
+    parameters: list[str] = field(default_factory=list)
+    children: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A tensor of the state: shape ``[...]`` with scalars, dtype, and whether it is a parameter or a saved buffer."""
+
+    path: str
+    shape: tuple[int | Scalar, ...]
+    dtype: DType
+    buffer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A decision taken on the configuration: the graph holds while ``expr`` evaluates to ``outcome``."""
+
+    expr: Expr
+    outcome: Any
+    where: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """How a tensor of the checkpoint reaches the module tree.
+
+    ``sources`` are patterns of checkpoint keys and ``target`` the module path's pattern; ``*`` stands for a number and
+    matches in order. ``operations`` say what happens in between, in order: ``stack`` (the sources that
+    differ in the last ``*`` become a leading dimension), ``concatenate:DIM`` (the results for each source, in the
+    order of ``sources``), ``transpose:A,B``.
+    """
+
+    sources: tuple[str, ...]
+    target: str
+    operations: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Graph:
+    """A model as its source computes it under one configuration.
+
+    Attributes:
+        architecture: the class that was analysed, such as ``Olmo2ForCausalLM``.
+        model_type: the configuration's.
+        config: the effective configuration as plain data (defaults and derived fields filled in).
+        nodes: operators, in order. ``output`` is the logits.
+        frames, modules: by id and by path; the root module has path "".
+        parameters: every tensor of the state, by path.
+        tied: pairs (path, path it shares its tensor with).
+        guards: decisions that the configuration took.
+        renames: how checkpoint names differ from module names.
+        sources: file -> SHA-256 of its bytes, of every file read.
+        notes: what the analysis wants a reader to know (a branch not taken on a size, say).
+    """
+
+    architecture: str
+    model_type: str
+    config: dict[str, Any]
+    nodes: list[Node] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    modules: dict[str, Module] = field(default_factory=dict)
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    tied: list[tuple[str, str]] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+    renames: list[Rename] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    output: Arg = None
+
+    def unknowns(self) -> list[Node]:
+        """The nodes that the analysis did not understand, in order."""
+        return [node for node in self.walk() if node.op == "unknown"]
+
+    def walk(self) -> Iterator[Node]:
+        """Every node, those of loop bodies after their loop."""
+        yield from _walk(self.nodes)
+
+
+def _walk(nodes: list[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        if node.body is not None:
+            yield from _walk(node.body.nodes)
+
+
+def refs(value: Arg) -> Iterator[int]:
+    """The ids of all tensors named in an argument."""
+    if isinstance(value, Ref):
+        yield value.id
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from refs(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from refs(item)
+    elif isinstance(value, slice):
+        yield from refs((value.start, value.stop, value.step))

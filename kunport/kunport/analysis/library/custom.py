@@ -1,0 +1,115 @@
+"""Models whose code lies in a checkpoint folder or in a file of the user's."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+from kunport.analysis.library.definitions import class_body, classes, read_source
+from kunport.analysis.library.installed import Installation
+from kunport.analysis.library.native import find_config_file
+from kunport.analysis.library.target import Target
+from kunport.errors import KunportError
+
+
+def custom_target(
+    library: Installation,
+    folder: Path,
+    raw: dict[str, Any],
+    model: str | None,
+    names: list[str],
+    config: str | None,
+    model_type: str | None,
+) -> Target:
+    """The target of code in a folder.
+
+    ``model`` and ``config`` are references ``file.Class`` of ``auto_map``; where there is no ``model``, the first of
+    ``names`` (``architectures``) that a file of the folder defines is taken.
+
+    Raises:
+        KunportError: a reference leads nowhere.
+    """
+    if model is not None:
+        modeling, architecture = _resolve(folder, model)
+    else:
+        defined = modeling_classes(folder)
+        architecture = next(name for name in names if name in defined)
+        modeling = defined[architecture]
+    source = read_source(modeling)
+    config_class = _declared_config(source, architecture)
+    config_file = _find_config(library, folder, config_class) if config_class else None
+    if config is not None:
+        config_file, config_class = _resolve(folder, config)
+    return Target(
+        architecture=architecture,
+        model_type=model_type or "",
+        modeling=modeling,
+        module=modeling.stem,
+        root=folder,
+        config_class=config_class,
+        config_file=config_file,
+        raw_config=raw,
+        checkpoint=folder if raw else None,
+    )
+
+
+def modeling_classes(path: Path) -> dict[str, Path]:
+    """The classes that a file, or the Python files of a folder, define: name -> file.
+
+    Where two files define a name, a ``modeling_*.py`` wins over others.
+    """
+    if path.is_file():
+        return dict.fromkeys(classes(read_source(path)), path)
+    files = sorted(path.glob("*.py"), key=lambda file: file.name.startswith("modeling"))
+    return {name: file for file in files for name in classes(read_source(file))}
+
+
+def _resolve(folder: Path, reference: str) -> tuple[Path, str]:
+    """The file and class of ``file.Class``, or of ``org/repository--file.Class`` where the file was copied here."""
+    repository, _, local = reference.rpartition("--")
+    stem, _, name = local.rpartition(".")
+    path = folder / f"{stem}.py"
+    if not re.fullmatch(r"\w+", stem):
+        raise KunportError(
+            f"The auto_map of {folder / 'config.json'} has {reference!r}, which is not FILE.CLASS.",
+            "Correct it in config.json.",
+        )
+    if not path.is_file():
+        source = f"from the repository {repository}" if repository else "from where the checkpoint came from"
+        raise KunportError(f"The auto_map names {stem}.py, which {folder} does not have.", f"Copy it {source}.")
+    if name not in classes(read_source(path)):
+        raise KunportError(
+            f"The auto_map names {name}, which {path} does not define.", "Correct auto_map in config.json."
+        )
+    return path, name
+
+
+def _declared_config(source: str, architecture: str) -> str | None:
+    """The configuration class that a model class, or a base of it in the same file, declares."""
+    body = class_body(source, architecture)
+    for statement in body.body if body else []:
+        value: ast.expr | None = None
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            value = statement.value if statement.targets[0].id == "config_class" else None
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            value = statement.annotation if statement.target.id == "config" else None
+        if isinstance(value, ast.Name):
+            return value.id
+    defined = classes(source)
+    for base in body.bases if body else []:
+        if isinstance(base, ast.Name) and base.id in defined and base.id != architecture:
+            found = _declared_config(source, base.id)
+            if found is not None:
+                return found
+    return None
+
+
+def _find_config(library: Installation, folder: Path, config_class: str) -> Path | None:
+    """The file of a configuration class: in the folder, else in Transformers."""
+    here = modeling_classes(folder).get(config_class)
+    if here is not None:
+        return here
+    owner = next((model_type for model_type, name in library.configs.items() if name == config_class), None)
+    return find_config_file(library, owner, config_class) if owner else None

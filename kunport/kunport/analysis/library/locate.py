@@ -1,0 +1,139 @@
+"""From what the user calls a model to its source files and configuration."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Any
+
+from kunport.analysis.library import raw_config
+from kunport.analysis.library.custom import custom_target, modeling_classes
+from kunport.analysis.library.installed import Installation, installation
+from kunport.analysis.library.native import native_target, text_decoder_cure
+from kunport.analysis.library.target import Target
+from kunport.errors import KunportError
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def locate(model: str | Path) -> Target:
+    """The target that a checkpoint folder, a modeling file, an architecture or a model type names.
+
+    An architecture and a model type are those of the installed Transformers, with the configuration class's
+    defaults. A name that exists as a path is a path.
+
+    Raises:
+        KunportError: nothing has that name, or what has it is not a text decoder.
+    """
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return _from_folder(path)
+    if path.is_file():
+        return _from_file(path)
+    name = str(model)
+    if isinstance(model, Path) or name.endswith((".py", "/", ".json")) or name.startswith((".", "/", "~")):
+        raise KunportError(f"There is no file or folder {name}.", "Check the path.")
+    if _HUB_ID.fullmatch(name):
+        raise KunportError(
+            f"{name} is neither a folder nor a file here, and kunport does not download models.",
+            f"Run `hf download {name} --local-dir FOLDER` where there is a network and give the folder.",
+        )
+    return _from_name(name, installation())
+
+
+def _from_name(name: str, library: Installation) -> Target:
+    if name in library.causal:
+        return native_target(library, name)
+    types = [model_type for model_type, architecture in library.causal.items() if architecture == name]
+    if types:  # a class that serves both a composite model and its text decoder alone is meant as the latter
+        return native_target(library, next((each for each in types if library.other_task(each) is None), types[0]))
+    if name in library.configs:
+        what = library.other_task(name) or "not a language model with a head"
+        raise KunportError(f"The model type {name} is {what}, not a text decoder.", text_decoder_cure(library, name))
+    task = library.task_of(name)
+    if task is not None:
+        raise KunportError(f"The class {name} is {task}, not a text decoder.", "Name a class that generates text.")
+    raise unknown_name(name, library)
+
+
+def unknown_name(name: str, library: Installation) -> KunportError:
+    """The error for a name that is nothing, with what it may have been meant to be."""
+    known = {candidate.lower(): candidate for candidate in [*library.causal, *library.causal.values()]}
+    close = [known[match] for match in difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.6)]
+    cure = (
+        f"Did you mean {' or '.join(close)}?" if close else "Give a checkpoint folder, a modeling file or such a class."
+    )
+    return KunportError(f"{name} is no file, no folder and no class or model type of {library}.", cure)
+
+
+def _from_folder(folder: Path) -> Target:
+    raw = raw_config.read_raw_config(folder)
+    names, auto = raw_config.architectures(raw), raw_config.auto_classes(raw)
+    model_type = raw_config.text_field(raw, "model_type")
+    library = installation()
+    # Transformers takes its own code where it has the model type, and the folder's only otherwise.
+    if model_type in library.configs:
+        return _native_checkpoint(folder, raw, model_type, names, library)
+    reference = auto.get("AutoModelForCausalLM")
+    if reference is not None or any(name in modeling_classes(folder) for name in names):
+        return custom_target(library, folder, raw, reference, names, auto.get("AutoConfig"), model_type)
+    if model_type is None and not names:
+        raise KunportError(
+            f"{folder / 'config.json'} names no model (neither architectures nor model_type).",
+            "Give the folder of a language model's checkpoint.",
+        )
+    unknown = names[0] if names else str(model_type)
+    raise KunportError(
+        f"{folder / 'config.json'} is for {unknown}, which {library} does not have and the folder does not define.",
+        f"Put its modeling file into the folder. {unknown_name(unknown, library).cure}".removesuffix(
+            " Give a checkpoint folder, a modeling file or such a class."
+        ),
+    )
+
+
+def _native_checkpoint(
+    folder: Path, raw: dict[str, Any], model_type: str, names: list[str], library: Installation
+) -> Target:
+    if model_type == "mistral" and "layer_types" in raw:  # AutoConfig reads such a checkpoint as a ministral
+        model_type, names = "ministral", []
+        raw = {**raw, "model_type": model_type}
+    saved = names[0] if names else model_type
+    nested, text_type = raw.get("text_config"), f"{model_type}_text"
+    if isinstance(nested, dict) and saved == library.causal.get(text_type):  # the text decoder under a composite's name
+        return native_target(library, text_type, raw=nested, checkpoint=folder)
+    task = None if saved in library.causal.values() else library.task_of(saved)
+    if task is None and model_type not in library.causal:
+        task = library.other_task(model_type) or "not a language model with a head"
+    if task is not None:
+        cure = text_decoder_cure(library, model_type)
+        raise KunportError(f"{folder} holds a {saved}, which is {task}, not a text decoder.", cure)
+    return native_target(library, model_type, raw=raw, checkpoint=folder)
+
+
+def _from_file(path: Path) -> Target:
+    library = installation()
+    if path.suffix != ".py":
+        raise KunportError(f"{path} is not a Python file.", "Give a modeling file or the folder of a checkpoint.")
+    defined = list(modeling_classes(path))
+    heads = [name for name in defined if name.endswith(("ForCausalLM", "LMHeadModel"))]
+    file = path.resolve()
+    if library.contains(file):
+        heads = [name for name in defined if name in library.causal.values()] or heads
+    if not heads:
+        others = ", ".join(defined[-3:])
+        raise KunportError(
+            f"{path} defines no class for causal language modeling{f' (it has {others})' if others else ''}.",
+            "Give the file that defines the *ForCausalLM class.",
+        )
+    if len(heads) > 1:
+        raise KunportError(
+            f"{path} defines several models ({', '.join(heads)}).", "Name the class, or give a checkpoint folder."
+        )
+    if library.contains(file):
+        return _from_name(heads[0], library)
+    folder = path.parent
+    raw = raw_config.read_raw_config(folder) if (folder / "config.json").is_file() else {}
+    config = raw_config.auto_classes(raw).get("AutoConfig")
+    model_type = raw_config.text_field(raw, "model_type")
+    return custom_target(library, folder, raw, f"{path.stem}.{heads[0]}", [], config, model_type)
