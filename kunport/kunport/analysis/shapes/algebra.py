@@ -68,7 +68,9 @@ def at_least(a: Expr, b: Expr) -> bool:
         if coefficient < 0 and quotients:
             rest = list(atoms)
             rest.remove(quotients[0])
-            share = _times({tuple(rest): coefficient / _constant(quotients[0].args[1])}, _polynomial(quotients[0].args[0]))
+            share = _times(
+                {tuple(rest): coefficient / _constant(quotients[0].args[1])}, _polynomial(quotients[0].args[0])
+            )
             bounded = _merge(bounded, share)
         else:
             bounded = _merge(bounded, {atoms: coefficient})
@@ -129,8 +131,10 @@ def _join_factors(coefficient: int, factors: list[Expr]) -> Expr:
 def _sum(op: str, a: Expr, b: Expr) -> Expr:
     left, right = _polynomial(a), _polynomial(b)
     merged = _merge(left, right, 1 if op == "add" else -1)
-    if len(merged) < len(left) + len(right):
-        return _join_terms(merged)
+    if not left or not right or len(merged) < len(left) + len(right):
+        return a if left == merged else b if right == merged else _join_terms(merged)
+    if _constant(b) < 0:
+        return Expr("sub" if op == "add" else "add", (a, const(-_constant(b))))
     return Expr(op, (a, b))
 
 
@@ -198,4 +202,6 @@ def _exact_quotient(dividend: Polynomial, divisor: Polynomial) -> Polynomial | N
 def _leading(polynomial: Polynomial) -> tuple[Expr, ...]:
     """The highest product in the graded order, which multiplication keeps."""
     names = sorted({str(atom) for atoms in polynomial for atom in atoms})
-    return max(polynomial, key=lambda atoms: (len(atoms), [[str(atom) for atom in atoms].count(name) for name in names]))
+    return max(
+        polynomial, key=lambda atoms: (len(atoms), [[str(atom) for atom in atoms].count(name) for name in names])
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .tensor import Result, ShapeError
+from .tensor import Result, ShapeError, TensorType
 
 Rule = Callable[..., Result]
 
@@ -75,6 +75,8 @@ def infer(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbol: str
             lists, ``Ellipsis`` and None.
         symbol: how to name a size that depends on data (the number of rows that ``nonzero`` finds).
 
+    An operator written in place (``add_``) keeps the shape and the dtype of its first operand.
+
     Raises:
         ShapeError: there is no rule for the operator, or torch would refuse the arguments.
     """
@@ -85,8 +87,9 @@ def infer(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbol: str
     if name in _DATA_DEPENDENT:
         named["symbol"] = symbol
     try:
-        return RULES[name](*args, **named)
+        result = RULES[name](*args, **named)
     except ShapeError as error:
         raise ShapeError(f"{op}: {error.reason}") from error
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise ShapeError(f"{op}: arguments that its shape rule does not know ({error})") from error
+    return args[0] if op.endswith("_") and isinstance(args[0], TensorType) else result

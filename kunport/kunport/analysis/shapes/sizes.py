@@ -121,9 +121,13 @@ def sliced(size: Size, part: slice) -> Size:
     step = 1 if part.step is None else as_size(part.step)
     if value(step) < 1:
         raise ShapeError("slices of tensors need a positive step")
-    start = 0 if part.start is None else _inside(as_size(part.start), size)
-    stop = size if part.stop is None else _inside(as_size(part.stop), size)
-    length = maximum(subtract(stop, start), 0)
+    first, last = part.start, part.stop
+    if last is None and first is not None and value(first) < 0:
+        length = minimum(product((-1, as_size(first))), size)
+    else:
+        start = 0 if first is None else _inside(as_size(first), size)
+        stop = size if last is None else _inside(as_size(last), size)
+        length = maximum(subtract(stop, start), 0)
     return length if step == 1 else quotient_up(length, step)
 
 

@@ -1,0 +1,179 @@
+"""Operators that work element by element: the shapes broadcast, the dtypes promote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from kunport_codegen.graph import DType
+
+from . import dtypes, sizes
+from .registry import rule
+from .tensor import ShapeError, Size, TensorType
+
+
+def broadcast(*shapes: tuple[Size, ...]) -> tuple[Size, ...]:
+    """The common shape of tensors that meet element by element."""
+    rank = max(map(len, shapes), default=0)
+    aligned = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    return tuple(_common(column) for column in zip(*aligned, strict=True))
+
+
+def _common(column: Sequence[Size]) -> Size:
+    wide = [size for size in column if sizes.value(size) != 1]
+    if any(not sizes.same(size, wide[0]) for size in wide):
+        raise ShapeError(f"sizes {', '.join(map(str, wide))} do not broadcast")
+    return sizes.simplest(wide or column)
+
+
+def tensors(operands: Sequence[Any]) -> list[TensorType]:
+    return [operand for operand in operands if isinstance(operand, TensorType)]
+
+
+def _meet(operands: Sequence[Any], finish: Callable[[DType], DType] = lambda dtype: dtype) -> TensorType:
+    shape = broadcast(*(tensor.shape for tensor in tensors(operands)))
+    return TensorType(shape, finish(dtypes.result_type(operands)))
+
+
+def _boolean(dtype: DType) -> DType:
+    return dtypes.BOOL
+
+
+@rule("add sub mul maximum minimum remainder fmod floor_divide bitwise_and bitwise_or bitwise_xor bitwise_left_shift")
+@rule("bitwise_right_shift fmax fmin")
+def promoting(input: Any, other: Any, alpha: Any = 1) -> TensorType:
+    return _meet((input, other))
+
+
+@rule("div")
+def div(input: Any, other: Any, rounding_mode: str | None = None) -> TensorType:
+    return _meet((input, other), dtypes.floating if rounding_mode is None else lambda dtype: dtype)
+
+
+@rule("pow")
+def power(input: Any, exponent: Any) -> TensorType:
+    return _meet((input, exponent))
+
+
+@rule("atan2 xlogy hypot logaddexp")
+def floating_binary(input: Any, other: Any) -> TensorType:
+    return _meet((input, other), dtypes.floating)
+
+
+@rule("eq ne lt le gt ge logical_and logical_or logical_xor isclose")
+def comparison(input: Any, other: Any, **tolerances: Any) -> TensorType:
+    return _meet((input, other), _boolean)
+
+
+@rule("isnan isinf isfinite logical_not")
+def predicate(input: TensorType) -> TensorType:
+    return TensorType(input.shape, dtypes.BOOL)
+
+
+@rule("isin")
+def isin(elements: TensorType, test_elements: Any, **options: Any) -> TensorType:
+    return TensorType(elements.shape, dtypes.BOOL)
+
+
+@rule("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh")
+@rule("sigmoid erf erfc erfinv reciprocal logit digamma lgamma sinc")
+def floating_unary(input: TensorType, eps: Any = None) -> TensorType:
+    return TensorType(input.shape, dtypes.floating(input.dtype))
+
+
+@rule("neg floor ceil round trunc sign square bitwise_not nan_to_num frac positive sgn")
+@rule("relu relu6 silu gelu elu selu celu leaky_relu mish softplus softsign hardsigmoid hardswish hardtanh logsigmoid")
+@rule("tanhshrink softshrink hardshrink threshold dropout alpha_dropout dropout1d feature_dropout")
+@rule("contiguous clone detach cpu cuda alias fill zero tril triu")
+def unchanged(input: TensorType, *settings: Any, **named: Any) -> TensorType:
+    return input
+
+
+@rule("abs")
+def magnitude(input: TensorType) -> TensorType:
+    return TensorType(input.shape, dtypes.to_real(input.dtype))
+
+
+@rule("real imag angle")
+def part(input: TensorType) -> TensorType:
+    return TensorType(input.shape, dtypes.to_real(input.dtype))
+
+
+@rule("conj resolve_conj")
+def conjugate(input: TensorType) -> TensorType:
+    return input
+
+
+@rule("polar complex")
+def polar(abs: TensorType, angle: TensorType) -> TensorType:
+    return _meet((abs, angle), dtypes.to_complex)
+
+
+@rule("clamp")
+def clamp(input: TensorType, min: Any = None, max: Any = None) -> TensorType:
+    return _meet([operand for operand in (input, min, max) if operand is not None])
+
+
+@rule("clamp_min")
+def clamp_min(input: TensorType, min: Any) -> TensorType:
+    return _meet((input, min))
+
+
+@rule("clamp_max")
+def clamp_max(input: TensorType, max: Any) -> TensorType:
+    return _meet((input, max))
+
+
+@rule("addcmul addcdiv")
+def fused(input: TensorType, tensor1: TensorType, tensor2: TensorType, value: Any = 1) -> TensorType:
+    return _meet((input, tensor1, tensor2))
+
+
+@rule("lerp")
+def lerp(input: TensorType, end: TensorType, weight: Any) -> TensorType:
+    return _meet((input, end, *tensors([weight])))
+
+
+@rule("copy")
+def copy(input: TensorType, src: TensorType) -> TensorType:
+    """``src`` broadcast to ``input`` and cast to its dtype."""
+    if list(map(sizes.value, broadcast(input.shape, src.shape))) != list(map(sizes.value, input.shape)):
+        raise ShapeError(f"a tensor of shape {src.shape} does not fit into one of shape {input.shape}")
+    return input
+
+
+# Casts
+
+
+@rule("to type")
+def cast(input: TensorType, *targets: Any, dtype: DType | None = None, other: TensorType | None = None) -> TensorType:
+    """A dtype may stand at any place among the devices; another tensor stands for its dtype."""
+    found = dtype if other is None else other.dtype
+    for target in targets:
+        if isinstance(target, TensorType):
+            found = target.dtype
+        elif isinstance(target, DType):
+            found = target
+    return TensorType(input.shape, found or input.dtype)
+
+
+@rule("type_as")
+def type_as(input: TensorType, other: TensorType) -> TensorType:
+    return TensorType(input.shape, other.dtype)
+
+
+_CASTS = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "bool": "bool",
+}
+for _name, _target in _CASTS.items():
+    rule(_name)(partial(cast, dtype=DType(_target)))

@@ -1,0 +1,156 @@
+"""Operators that cut tensors, join them, and repeat them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import dtypes, sizes
+from .elementwise import broadcast
+from .reductions import unknown_size
+from .registry import rule
+from .tensor import Result, ShapeError, Size, TensorType
+
+
+def _cut(input: TensorType, dim: int, pieces: list[Size]) -> Result:
+    return tuple(TensorType(sizes.replaced(input.shape, dim, piece), input.dtype) for piece in pieces)
+
+
+def _pieces(size: Size, each: Size) -> list[Size]:
+    """Pieces of ``each``, the last one with what is left."""
+    if sizes.value(each) <= 0:
+        raise ShapeError("a piece needs at least one element")
+    full, rest = divmod(sizes.value(size), sizes.value(each))
+    if full == 0 or (full == 1 and not rest):
+        return [size]
+    count = full + bool(rest)
+    last = sizes.subtract(size, sizes.product((count - 1, each)))
+    return [each] * (count - 1) + [sizes.simplest((each, last)) if not rest else last]
+
+
+@rule("split")
+def split(input: TensorType, split_size: Any = None, dim: Any = 0, split_size_or_sections: Any = None) -> Result:
+    wanted = split_size_or_sections if split_size is None else split_size
+    where = sizes.axis(dim, input.rank)
+    if not isinstance(wanted, tuple | list):
+        return _cut(input, where, _pieces(input.shape[where], sizes.as_size(wanted)))
+    return split_with_sizes(input, wanted, dim)
+
+
+@rule("split_with_sizes")
+def split_with_sizes(input: TensorType, split_sizes: Any, dim: Any = 0) -> Result:
+    where = sizes.axis(dim, input.rank)
+    pieces = [sizes.as_size(size) for size in split_sizes]
+    if sum(map(sizes.value, pieces)) != sizes.value(input.shape[where]):
+        raise ShapeError(f"pieces of {pieces} do not make up {input.shape[where]}")
+    return _cut(input, where, pieces)
+
+
+@rule("chunk")
+def chunk(input: TensorType, chunks: Any, dim: Any = 0) -> Result:
+    where = sizes.axis(dim, input.rank)
+    return _cut(input, where, _pieces(input.shape[where], sizes.quotient_up(input.shape[where], sizes.as_size(chunks))))
+
+
+@rule("tensor_split")
+def tensor_split(input: TensorType, parts: Any = None, dim: Any = 0, **named: Any) -> Result:
+    """As many parts as asked for, the first ones longer by one, or cut at the given places."""
+    where = sizes.axis(dim, input.rank)
+    size = input.shape[where]
+    wanted = next((held for held in (parts, named.get("sections"), named.get("indices")) if held is not None), None)
+    if isinstance(wanted, TensorType) or wanted is None:
+        raise ShapeError("places to cut at that are data are not supported")
+    if isinstance(wanted, tuple | list):
+        bounds = [None, *wanted, None]
+        spans = zip(bounds, bounds[1:], strict=False)
+        return _cut(input, where, [sizes.sliced(size, slice(start, stop)) for start, stop in spans])
+    count = sizes.as_size(wanted)
+    longer = sizes.value(size) % sizes.value(count)
+    short = sizes.quotient(size, count)
+    return _cut(input, where, [sizes.add(short, 1)] * longer + [short] * (sizes.value(count) - longer))
+
+
+@rule("unbind")
+def unbind(input: TensorType, dim: Any = 0) -> Result:
+    where = sizes.axis(dim, input.rank)
+    piece = TensorType(sizes.replaced(input.shape, where), input.dtype)
+    return (piece,) * sizes.value(input.shape[where])
+
+
+@rule("cat")
+def cat(tensors: Any, dim: Any = 0) -> TensorType:
+    held = [tensor for tensor in tensors if len(tensor.shape) != 1 or sizes.value(tensor.shape[0]) != 0] or list(
+        tensors
+    )
+    where = sizes.axis(dim, held[0].rank)
+    rests = [sizes.replaced(tensor.shape, where) for tensor in held]
+    if any(list(map(sizes.value, rest)) != list(map(sizes.value, rests[0])) for rest in rests):
+        raise ShapeError(f"tensors of shapes {[tensor.shape for tensor in held]} do not join")
+    shape = list(broadcast(*rests))
+    shape.insert(where, sizes.total(tensor.shape[where] for tensor in held))
+    return TensorType(tuple(shape), dtypes.result_type(tensors))
+
+
+@rule("stack")
+def stack(tensors: Any, dim: Any = 0) -> TensorType:
+    held = list(tensors)
+    shapes = [list(map(sizes.value, tensor.shape)) for tensor in held]
+    if any(shape != shapes[0] for shape in shapes):
+        raise ShapeError(f"tensors of shapes {shapes} do not stack")
+    shape = list(broadcast(*(tensor.shape for tensor in held)))
+    shape.insert(sizes.axis(dim, len(shape) + 1), len(held))
+    return TensorType(tuple(shape), dtypes.result_type(held))
+
+
+@rule("hstack")
+def hstack(tensors: Any) -> TensorType:
+    return cat(tensors, 0 if tensors[0].rank == 1 else 1)
+
+
+@rule("vstack")
+def vstack(tensors: Any) -> TensorType:
+    return cat([TensorType((1, *held.shape), held.dtype) if held.rank == 1 else held for held in tensors], 0)
+
+
+@rule("repeat tile")
+def repeat(input: TensorType, *times: Any, repeats: Any = None, dims: Any = None) -> TensorType:
+    named = repeats if repeats is not None else dims
+    wanted = [sizes.as_size(count) for count in (sizes.flat(times) if named is None else named)]
+    rank = max(len(wanted), input.rank)
+    counts: list[Size] = [1] * (rank - len(wanted)) + wanted
+    shape: list[Size] = [1] * (rank - input.rank) + list(input.shape)
+    return TensorType(tuple(map(sizes.product, zip(shape, counts, strict=True))), input.dtype)
+
+
+@rule("repeat_interleave", data_dependent=True)
+def repeat_interleave(
+    input: TensorType, repeats: Any = None, dim: Any = None, *, output_size: Any = None, symbol: str
+) -> TensorType:
+    if repeats is None:
+        return TensorType((unknown_size(symbol),), dtypes.INT64)
+    shape = (sizes.product(input.shape),) if dim is None else input.shape
+    where = 0 if dim is None else sizes.axis(dim, input.rank)
+    if output_size is not None:
+        size = sizes.as_size(output_size)
+    elif isinstance(repeats, TensorType):
+        size = unknown_size(symbol)
+    else:
+        size = sizes.product((shape[where], sizes.as_size(repeats)))
+    return TensorType(sizes.replaced(shape, where, size), input.dtype)
+
+
+@rule("meshgrid")
+def meshgrid(*tensors: Any, indexing: str = "ij") -> Result:
+    held = list(sizes.flat(tensors))
+    shape = [tensor.shape[0] if tensor.shape else 1 for tensor in held]
+    if indexing == "xy" and len(shape) > 1:
+        shape[0], shape[1] = shape[1], shape[0]
+    return tuple(TensorType(tuple(shape), tensor.dtype) for tensor in held)
+
+
+@rule("pad")
+def pad(input: TensorType, pad: Any, mode: str = "constant", value: Any = None) -> TensorType:
+    """``pad`` lists what is added before and after, from the last dimension on."""
+    shape = list(input.shape)
+    for place, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True), start=1):
+        shape[-place] = sizes.add(sizes.add(shape[-place], sizes.as_size(before)), sizes.as_size(after))
+    return TensorType(tuple(shape), input.dtype)
