@@ -7,4 +7,6 @@ from . import creation, elementwise, indexing, joining, normalisation, ordering,
 from .registry import RULES, canonical, infer
 from .tensor import Result, ShapeError, Size, TensorType
 
-__all__ = ["RULES", "Result", "ShapeError", "Size", "TensorType", "canonical", "infer"]
+FAMILIES = (creation, elementwise, indexing, joining, normalisation, ordering, products, reductions, views)
+
+__all__ = ["FAMILIES", "RULES", "Result", "ShapeError", "Size", "TensorType", "canonical", "infer"]

@@ -1,7 +1,7 @@
 """Simplification of size expressions: shorter, and never of another value.
 
-An expression is read in two forms. As a *product* it is a constant times factors, which cancel when one size is divided by
-another. As a *polynomial* it is a sum of such products, which merge when sizes are added; what is neither a sum, a
+An expression is read in two forms. As a *product* it is a constant times factors, which cancel when one size is
+divided by another. As a *polynomial* it is a sum of such products, which merge when sizes are added; what is neither a sum, a
 difference nor a product (``a // b``, ``min(a, b)``, a field) is an atom. All sizes are whole numbers and none is
 negative; configuration fields and the symbols ``batch`` and ``sequence`` are taken to be at least 1.
 """

@@ -29,18 +29,18 @@ def full(size: Any, fill_value: Any, dtype: DType | None = None) -> TensorType:
 
 
 @rule("zeros_like ones_like empty_like full_like")
-def like(input: TensorType, fill_value: Any = None, dtype: DType | None = None) -> TensorType:
-    return TensorType(input.shape, dtype or input.dtype)
+def like(x: TensorType, fill_value: Any = None, dtype: DType | None = None) -> TensorType:
+    return TensorType(x.shape, dtype or x.dtype)
 
 
 @rule("new_zeros new_ones new_empty")
-def new(input: TensorType, *wanted: Any, size: Any = None, dtype: DType | None = None) -> TensorType:
-    return TensorType(_shape(wanted, size), dtype or input.dtype)
+def new(x: TensorType, *wanted: Any, size: Any = None, dtype: DType | None = None) -> TensorType:
+    return TensorType(_shape(wanted, size), dtype or x.dtype)
 
 
 @rule("new_full")
-def new_full(input: TensorType, size: Any, fill_value: Any, dtype: DType | None = None) -> TensorType:
-    return TensorType(_shape((size,)), dtype or input.dtype)
+def new_full(x: TensorType, size: Any, fill_value: Any, dtype: DType | None = None) -> TensorType:
+    return TensorType(_shape((size,)), dtype or x.dtype)
 
 
 @rule("arange")
@@ -63,7 +63,7 @@ def _count(start: Any, end: Any, step: Any) -> Size:
     if all(isinstance(held, int) for held in numbers) and numbers[2] > 0:
         return sizes.maximum(sizes.quotient_up(sizes.subtract(end, start), step), 0)
     if not any(isinstance(held, Scalar) for held in (start, end, step)):
-        return max(math.ceil((numbers[1] - numbers[0]) / numbers[2]), 0)
+        return sizes.value(max(math.ceil((numbers[1] - numbers[0]) / numbers[2]), 0))
     count = apply("ceil", apply("div", apply("sub", end, start), step))
     return sizes.as_size(apply("max", count, 0))
 
@@ -95,16 +95,7 @@ def tensor(data: Any, dtype: DType | None = None) -> TensorType:
     return TensorType(tuple(shape), dtype or (dtypes.result_type(level) if level else dtypes.DEFAULT_FLOAT))
 
 
-@rule("tril_indices triu_indices")
-def triangle(row: Any, col: Any, offset: Any = 0, dtype: DType | None = None) -> TensorType:
-    rows, columns, shift = sizes.value(row), sizes.value(col), sizes.value(offset)
-    if isinstance(row, Scalar) or isinstance(col, Scalar):
-        raise ShapeError("the indices of a triangle of symbolic size are not supported")
-    below = sum(min(max(place + shift + 1, 0), columns) for place in range(rows))
-    raise ShapeError(f"the indices of a triangle ({below} below) are not supported")
-
-
 @rule("diag_embed")
-def diag_embed(input: TensorType, offset: Any = 0) -> TensorType:
-    size = sizes.add(input.shape[-1], abs(sizes.value(offset)))
-    return TensorType((*input.shape[:-1], size, size), input.dtype)
+def diag_embed(x: TensorType, offset: Any = 0) -> TensorType:
+    size = sizes.add(x.shape[-1], abs(sizes.value(offset)))
+    return TensorType((*x.shape[:-1], size, size), x.dtype)

@@ -1,8 +1,8 @@
 """Which dtype an operator's result has.
 
 The rules are torch's type promotion. ``model`` stands for the dtype that the checkpoint is loaded in: float16,
-bfloat16 or float32. It therefore promotes to float32 when it meets float32, and stays itself when it meets an integer or a
-Python scalar. Where it meets a half-precision type by name it stays itself too, which holds unless the model is
+bfloat16 or float32. It therefore promotes to float32 when it meets float32, and stays itself when it meets an integer
+or a Python scalar. Where it meets a half-precision type by name it stays itself too, which holds unless the model is
 loaded in the other half-precision type.
 """
 

@@ -42,112 +42,112 @@ def _boolean(dtype: DType) -> DType:
 
 @rule("add sub mul maximum minimum remainder fmod floor_divide bitwise_and bitwise_or bitwise_xor bitwise_left_shift")
 @rule("bitwise_right_shift fmax fmin")
-def promoting(input: Any, other: Any, alpha: Any = 1) -> TensorType:
-    return _meet((input, other))
+def promoting(x: Any, other: Any, alpha: Any = 1) -> TensorType:
+    return _meet((x, other))
 
 
 @rule("div")
-def div(input: Any, other: Any, rounding_mode: str | None = None) -> TensorType:
-    return _meet((input, other), dtypes.floating if rounding_mode is None else lambda dtype: dtype)
+def div(x: Any, other: Any, rounding_mode: str | None = None) -> TensorType:
+    return _meet((x, other), dtypes.floating if rounding_mode is None else lambda dtype: dtype)
 
 
 @rule("pow")
-def power(input: Any, exponent: Any) -> TensorType:
-    return _meet((input, exponent))
+def power(x: Any, exponent: Any) -> TensorType:
+    return _meet((x, exponent))
 
 
 @rule("atan2 xlogy hypot logaddexp")
-def floating_binary(input: Any, other: Any) -> TensorType:
-    return _meet((input, other), dtypes.floating)
+def floating_binary(x: Any, other: Any) -> TensorType:
+    return _meet((x, other), dtypes.floating)
 
 
 @rule("eq ne lt le gt ge logical_and logical_or logical_xor isclose")
-def comparison(input: Any, other: Any, **tolerances: Any) -> TensorType:
-    return _meet((input, other), _boolean)
+def comparison(x: Any, other: Any, **tolerances: Any) -> TensorType:
+    return _meet((x, other), _boolean)
 
 
 @rule("isnan isinf isfinite logical_not")
-def predicate(input: TensorType) -> TensorType:
-    return TensorType(input.shape, dtypes.BOOL)
+def predicate(x: TensorType) -> TensorType:
+    return TensorType(x.shape, dtypes.BOOL)
 
 
 @rule("isin")
-def isin(elements: TensorType, test_elements: Any, **options: Any) -> TensorType:
-    return TensorType(elements.shape, dtypes.BOOL)
+def isin(x: TensorType, test_elements: Any, **options: Any) -> TensorType:
+    return TensorType(x.shape, dtypes.BOOL)
 
 
 @rule("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh")
 @rule("sigmoid erf erfc erfinv reciprocal logit digamma lgamma sinc")
-def floating_unary(input: TensorType, eps: Any = None) -> TensorType:
-    return TensorType(input.shape, dtypes.floating(input.dtype))
+def floating_unary(x: TensorType, eps: Any = None) -> TensorType:
+    return TensorType(x.shape, dtypes.floating(x.dtype))
 
 
 @rule("neg floor ceil round trunc sign square bitwise_not nan_to_num frac positive sgn")
 @rule("relu relu6 silu gelu elu selu celu leaky_relu mish softplus softsign hardsigmoid hardswish hardtanh logsigmoid")
 @rule("tanhshrink softshrink hardshrink threshold dropout alpha_dropout dropout1d feature_dropout")
 @rule("contiguous clone detach cpu cuda alias fill zero tril triu")
-def unchanged(input: TensorType, *settings: Any, **named: Any) -> TensorType:
-    return input
+def unchanged(x: TensorType, *settings: Any, **named: Any) -> TensorType:
+    return x
 
 
 @rule("abs")
-def magnitude(input: TensorType) -> TensorType:
-    return TensorType(input.shape, dtypes.to_real(input.dtype))
+def magnitude(x: TensorType) -> TensorType:
+    return TensorType(x.shape, dtypes.to_real(x.dtype))
 
 
 @rule("real imag angle")
-def part(input: TensorType) -> TensorType:
-    return TensorType(input.shape, dtypes.to_real(input.dtype))
+def part(x: TensorType) -> TensorType:
+    return TensorType(x.shape, dtypes.to_real(x.dtype))
 
 
 @rule("conj resolve_conj")
-def conjugate(input: TensorType) -> TensorType:
-    return input
+def conjugate(x: TensorType) -> TensorType:
+    return x
 
 
 @rule("polar complex")
-def polar(abs: TensorType, angle: TensorType) -> TensorType:
-    return _meet((abs, angle), dtypes.to_complex)
+def polar(x: TensorType, angle: TensorType) -> TensorType:
+    return _meet((x, angle), dtypes.to_complex)
 
 
 @rule("clamp")
-def clamp(input: TensorType, min: Any = None, max: Any = None) -> TensorType:
-    return _meet([operand for operand in (input, min, max) if operand is not None])
+def clamp(x: TensorType, low: Any = None, high: Any = None) -> TensorType:
+    return _meet([operand for operand in (x, low, high) if operand is not None])
 
 
 @rule("clamp_min")
-def clamp_min(input: TensorType, min: Any) -> TensorType:
-    return _meet((input, min))
+def clamp_min(x: TensorType, low: Any) -> TensorType:
+    return _meet((x, low))
 
 
 @rule("clamp_max")
-def clamp_max(input: TensorType, max: Any) -> TensorType:
-    return _meet((input, max))
+def clamp_max(x: TensorType, high: Any) -> TensorType:
+    return _meet((x, high))
 
 
 @rule("addcmul addcdiv")
-def fused(input: TensorType, tensor1: TensorType, tensor2: TensorType, value: Any = 1) -> TensorType:
-    return _meet((input, tensor1, tensor2))
+def fused(x: TensorType, tensor1: TensorType, tensor2: TensorType, value: Any = 1) -> TensorType:
+    return _meet((x, tensor1, tensor2))
 
 
 @rule("lerp")
-def lerp(input: TensorType, end: TensorType, weight: Any) -> TensorType:
-    return _meet((input, end, *tensors([weight])))
+def lerp(x: TensorType, end: TensorType, weight: Any) -> TensorType:
+    return _meet((x, end, *tensors([weight])))
 
 
 @rule("copy")
-def copy(input: TensorType, src: TensorType) -> TensorType:
-    """``src`` broadcast to ``input`` and cast to its dtype."""
-    if list(map(sizes.value, broadcast(input.shape, src.shape))) != list(map(sizes.value, input.shape)):
-        raise ShapeError(f"a tensor of shape {src.shape} does not fit into one of shape {input.shape}")
-    return input
+def copy(x: TensorType, src: TensorType) -> TensorType:
+    """``src`` broadcast to ``x`` and cast to its dtype."""
+    if list(map(sizes.value, broadcast(x.shape, src.shape))) != list(map(sizes.value, x.shape)):
+        raise ShapeError(f"a tensor of shape {src.shape} does not fit into one of shape {x.shape}")
+    return x
 
 
 # Casts
 
 
 @rule("to type")
-def cast(input: TensorType, *targets: Any, dtype: DType | None = None, other: TensorType | None = None) -> TensorType:
+def cast(x: TensorType, *targets: Any, dtype: DType | None = None, other: TensorType | None = None) -> TensorType:
     """A dtype may stand at any place among the devices; another tensor stands for its dtype."""
     found = dtype if other is None else other.dtype
     for target in targets:
@@ -155,12 +155,12 @@ def cast(input: TensorType, *targets: Any, dtype: DType | None = None, other: Te
             found = target.dtype
         elif isinstance(target, DType):
             found = target
-    return TensorType(input.shape, found or input.dtype)
+    return TensorType(x.shape, found or x.dtype)
 
 
 @rule("type_as")
-def type_as(input: TensorType, other: TensorType) -> TensorType:
-    return TensorType(input.shape, other.dtype)
+def type_as(x: TensorType, other: TensorType) -> TensorType:
+    return TensorType(x.shape, other.dtype)
 
 
 _CASTS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from . import dtypes, sizes
@@ -11,8 +12,8 @@ from .registry import rule
 from .tensor import Result, ShapeError, Size, TensorType
 
 
-def _cut(input: TensorType, dim: int, pieces: list[Size]) -> Result:
-    return tuple(TensorType(sizes.replaced(input.shape, dim, piece), input.dtype) for piece in pieces)
+def _cut(x: TensorType, dim: int, pieces: list[Size]) -> Result:
+    return tuple(TensorType(sizes.replaced(x.shape, dim, piece), x.dtype) for piece in pieces)
 
 
 def _pieces(size: Size, each: Size) -> list[Size]:
@@ -28,52 +29,52 @@ def _pieces(size: Size, each: Size) -> list[Size]:
 
 
 @rule("split")
-def split(input: TensorType, split_size: Any = None, dim: Any = 0, split_size_or_sections: Any = None) -> Result:
+def split(x: TensorType, split_size: Any = None, dim: Any = 0, split_size_or_sections: Any = None) -> Result:
     wanted = split_size_or_sections if split_size is None else split_size
-    where = sizes.axis(dim, input.rank)
+    where = sizes.axis(dim, x.rank)
     if not isinstance(wanted, tuple | list):
-        return _cut(input, where, _pieces(input.shape[where], sizes.as_size(wanted)))
-    return split_with_sizes(input, wanted, dim)
+        return _cut(x, where, _pieces(x.shape[where], sizes.as_size(wanted)))
+    return split_with_sizes(x, wanted, dim)
 
 
 @rule("split_with_sizes")
-def split_with_sizes(input: TensorType, split_sizes: Any, dim: Any = 0) -> Result:
-    where = sizes.axis(dim, input.rank)
+def split_with_sizes(x: TensorType, split_sizes: Any, dim: Any = 0) -> Result:
+    where = sizes.axis(dim, x.rank)
     pieces = [sizes.as_size(size) for size in split_sizes]
-    if sum(map(sizes.value, pieces)) != sizes.value(input.shape[where]):
-        raise ShapeError(f"pieces of {pieces} do not make up {input.shape[where]}")
-    return _cut(input, where, pieces)
+    if sum(map(sizes.value, pieces)) != sizes.value(x.shape[where]):
+        raise ShapeError(f"pieces of {pieces} do not make up {x.shape[where]}")
+    return _cut(x, where, pieces)
 
 
 @rule("chunk")
-def chunk(input: TensorType, chunks: Any, dim: Any = 0) -> Result:
-    where = sizes.axis(dim, input.rank)
-    return _cut(input, where, _pieces(input.shape[where], sizes.quotient_up(input.shape[where], sizes.as_size(chunks))))
+def chunk(x: TensorType, chunks: Any, dim: Any = 0) -> Result:
+    where = sizes.axis(dim, x.rank)
+    return _cut(x, where, _pieces(x.shape[where], sizes.quotient_up(x.shape[where], sizes.as_size(chunks))))
 
 
 @rule("tensor_split")
-def tensor_split(input: TensorType, parts: Any = None, dim: Any = 0, **named: Any) -> Result:
+def tensor_split(x: TensorType, parts: Any = None, dim: Any = 0, **named: Any) -> Result:
     """As many parts as asked for, the first ones longer by one, or cut at the given places."""
-    where = sizes.axis(dim, input.rank)
-    size = input.shape[where]
+    where = sizes.axis(dim, x.rank)
+    size = x.shape[where]
     wanted = next((held for held in (parts, named.get("sections"), named.get("indices")) if held is not None), None)
     if isinstance(wanted, TensorType) or wanted is None:
         raise ShapeError("places to cut at that are data are not supported")
     if isinstance(wanted, tuple | list):
         bounds = [None, *wanted, None]
-        spans = zip(bounds, bounds[1:], strict=False)
-        return _cut(input, where, [sizes.sliced(size, slice(start, stop)) for start, stop in spans])
+        spans = pairwise(bounds)
+        return _cut(x, where, [sizes.sliced(size, slice(start, stop)) for start, stop in spans])
     count = sizes.as_size(wanted)
     longer = sizes.value(size) % sizes.value(count)
     short = sizes.quotient(size, count)
-    return _cut(input, where, [sizes.add(short, 1)] * longer + [short] * (sizes.value(count) - longer))
+    return _cut(x, where, [sizes.add(short, 1)] * longer + [short] * (sizes.value(count) - longer))
 
 
 @rule("unbind")
-def unbind(input: TensorType, dim: Any = 0) -> Result:
-    where = sizes.axis(dim, input.rank)
-    piece = TensorType(sizes.replaced(input.shape, where), input.dtype)
-    return (piece,) * sizes.value(input.shape[where])
+def unbind(x: TensorType, dim: Any = 0) -> Result:
+    where = sizes.axis(dim, x.rank)
+    piece = TensorType(sizes.replaced(x.shape, where), x.dtype)
+    return (piece,) * sizes.value(x.shape[where])
 
 
 @rule("cat")
@@ -112,30 +113,30 @@ def vstack(tensors: Any) -> TensorType:
 
 
 @rule("repeat tile")
-def repeat(input: TensorType, *times: Any, repeats: Any = None, dims: Any = None) -> TensorType:
+def repeat(x: TensorType, *times: Any, repeats: Any = None, dims: Any = None) -> TensorType:
     named = repeats if repeats is not None else dims
     wanted = [sizes.as_size(count) for count in (sizes.flat(times) if named is None else named)]
-    rank = max(len(wanted), input.rank)
-    counts: list[Size] = [1] * (rank - len(wanted)) + wanted
-    shape: list[Size] = [1] * (rank - input.rank) + list(input.shape)
-    return TensorType(tuple(map(sizes.product, zip(shape, counts, strict=True))), input.dtype)
+    rank = max(len(wanted), x.rank)
+    counts: tuple[Size, ...] = (1,) * (rank - len(wanted)) + tuple(wanted)
+    shape: tuple[Size, ...] = (1,) * (rank - x.rank) + x.shape
+    return TensorType(tuple(map(sizes.product, zip(shape, counts, strict=True))), x.dtype)
 
 
 @rule("repeat_interleave", data_dependent=True)
 def repeat_interleave(
-    input: TensorType, repeats: Any = None, dim: Any = None, *, output_size: Any = None, symbol: str
+    x: TensorType, repeats: Any = None, dim: Any = None, *, output_size: Any = None, symbol: str
 ) -> TensorType:
     if repeats is None:
         return TensorType((unknown_size(symbol),), dtypes.INT64)
-    shape = (sizes.product(input.shape),) if dim is None else input.shape
-    where = 0 if dim is None else sizes.axis(dim, input.rank)
+    shape = (sizes.product(x.shape),) if dim is None else x.shape
+    where = 0 if dim is None else sizes.axis(dim, x.rank)
     if output_size is not None:
         size = sizes.as_size(output_size)
     elif isinstance(repeats, TensorType):
         size = unknown_size(symbol)
     else:
         size = sizes.product((shape[where], sizes.as_size(repeats)))
-    return TensorType(sizes.replaced(shape, where, size), input.dtype)
+    return TensorType(sizes.replaced(shape, where, size), x.dtype)
 
 
 @rule("meshgrid")
@@ -148,9 +149,9 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Result:
 
 
 @rule("pad")
-def pad(input: TensorType, pad: Any, mode: str = "constant", value: Any = None) -> TensorType:
+def pad(x: TensorType, pad: Any, mode: str = "constant", value: Any = None) -> TensorType:
     """``pad`` lists what is added before and after, from the last dimension on."""
-    shape = list(input.shape)
+    shape = list(x.shape)
     for place, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True), start=1):
         shape[-place] = sizes.add(sizes.add(shape[-place], sizes.as_size(before)), sizes.as_size(after))
-    return TensorType(tuple(shape), input.dtype)
+    return TensorType(tuple(shape), x.dtype)

@@ -18,37 +18,35 @@ def _inner(a: Size, b: Size) -> None:
         raise ShapeError(f"inner sizes {a} and {b} differ")
 
 
-@rule("matmul mm bmm mv dot inner_product")
-def matmul(input: TensorType, other: TensorType) -> TensorType:
-    if not input.shape or not other.shape:
+@rule("matmul mm bmm mv dot")
+def matmul(x: TensorType, other: TensorType) -> TensorType:
+    if not x.shape or not other.shape:
         raise ShapeError("both operands of a product need a dimension")
-    dtype = dtypes.result_type((input, other))
-    left = input.shape if input.rank > 1 else (1, *input.shape)
+    dtype = dtypes.result_type((x, other))
+    left = x.shape if x.rank > 1 else (1, *x.shape)
     right = other.shape if other.rank > 1 else (*other.shape, 1)
     _inner(left[-1], right[-2])
-    rows = (left[-2],) if input.rank > 1 else ()
+    rows = (left[-2],) if x.rank > 1 else ()
     columns = (right[-1],) if other.rank > 1 else ()
     return TensorType((*broadcast(left[:-2], right[:-2]), *rows, *columns), dtype)
 
 
 @rule("outer")
-def outer(input: TensorType, vec2: TensorType) -> TensorType:
-    return TensorType((*input.shape, *vec2.shape), dtypes.result_type((input, vec2)))
+def outer(x: TensorType, vec2: TensorType) -> TensorType:
+    return TensorType((*x.shape, *vec2.shape), dtypes.result_type((x, vec2)))
 
 
-@rule("addmm baddbmm addbmm_")
-def addmm(
-    input: TensorType, mat1: TensorType, mat2: TensorType, *, beta: Any = 1, alpha: Any = 1, **named: Any
-) -> TensorType:
+@rule("addmm baddbmm")
+def addmm(x: TensorType, mat1: TensorType, mat2: TensorType, *, beta: Any = 1, alpha: Any = 1) -> TensorType:
     product = matmul(mat1, mat2)
-    return TensorType(broadcast(input.shape, product.shape), dtypes.result_type((input, product)))
+    return TensorType(broadcast(x.shape, product.shape), dtypes.result_type((x, product)))
 
 
 @rule("linear")
-def linear(input: TensorType, weight: TensorType, bias: TensorType | None = None) -> TensorType:
-    """``input`` ``[..., in]``, ``weight`` ``[out, in]`` or ``[in]``."""
-    _inner(input.shape[-1], weight.shape[-1])
-    return TensorType((*input.shape[:-1], *weight.shape[:-1]), dtypes.result_type((input, weight)))
+def linear(x: TensorType, weight: TensorType, bias: TensorType | None = None) -> TensorType:
+    """``x`` ``[..., in]``, ``weight`` ``[out, in]`` or ``[in]``."""
+    _inner(x.shape[-1], weight.shape[-1])
+    return TensorType((*x.shape[:-1], *weight.shape[:-1]), dtypes.result_type((x, weight)))
 
 
 @rule("einsum")
@@ -77,7 +75,8 @@ def _read_term(term: str, tensor: TensorType, found: dict[str, list[Size]]) -> t
     covered = tensor.rank - len(names.replace(".", ""))
     if covered < 0 or (covered > 0 and "." not in names):
         raise ShapeError(f"{term} does not name the dimensions of a tensor of {tensor.rank}")
-    place, batch = 0, ()
+    place = 0
+    batch: tuple[Size, ...] = ()
     for name in names:
         if name == ".":
             batch = tensor.shape[place : place + covered]
@@ -100,7 +99,7 @@ def tensordot(a: TensorType, b: TensorType, dims: Any = 2) -> TensorType:
 
 @rule("conv1d")
 def conv1d(
-    input: TensorType,
+    x: TensorType,
     weight: TensorType,
     bias: TensorType | None = None,
     stride: Any = 1,
@@ -108,17 +107,17 @@ def conv1d(
     dilation: Any = 1,
     groups: Any = 1,
 ) -> TensorType:
-    """``input`` ``[batch, in, length]`` or ``[in, length]``, ``weight`` ``[out, in / groups, kernel]``."""
-    _inner(input.shape[-2], sizes.product((weight.shape[1], sizes.as_size(groups))))
+    """``x`` ``[batch, in, length]`` or ``[in, length]``, ``weight`` ``[out, in / groups, kernel]``."""
+    _inner(x.shape[-2], sizes.product((weight.shape[1], sizes.as_size(groups))))
     step, spread = _single(stride), _single(dilation)
     reach = sizes.product((spread, sizes.subtract(weight.shape[2], 1)))
     if padding == "same":
-        length = input.shape[-1]
+        length = x.shape[-1]
     else:
         border = 0 if padding == "valid" else _single(padding)
-        free = sizes.subtract(sizes.add(input.shape[-1], sizes.product((2, border))), reach)
+        free = sizes.subtract(sizes.add(x.shape[-1], sizes.product((2, border))), reach)
         length = free if step == 1 else sizes.add(sizes.quotient(sizes.subtract(free, 1), step), 1)
-    return TensorType((*input.shape[:-2], weight.shape[0], length), dtypes.result_type((input, weight)))
+    return TensorType((*x.shape[:-2], weight.shape[0], length), dtypes.result_type((x, weight)))
 
 
 def _single(setting: Any) -> Size:
@@ -136,6 +135,6 @@ def scaled_dot_product_attention(
 
 
 @rule("solve_triangular")
-def solve_triangular(A: TensorType, B: TensorType, *, upper: bool, left: bool = True, **named: Any) -> TensorType:  # noqa: N803
-    shape = (*broadcast(A.shape[:-2], B.shape[:-2]), *B.shape[-2:])
-    return TensorType(shape, dtypes.result_type((A, B)))
+def solve_triangular(x: TensorType, other: TensorType, *, upper: bool, left: bool = True, **named: Any) -> TensorType:
+    shape = (*broadcast(x.shape[:-2], other.shape[:-2]), *other.shape[-2:])
+    return TensorType(shape, dtypes.result_type((x, other)))

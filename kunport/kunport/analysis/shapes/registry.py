@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from .tensor import Result, ShapeError, TensorType
 
 Rule = Callable[..., Result]
+AnyRule = TypeVar("AnyRule", bound=Rule)
 
 RULES: dict[str, Rule] = {}
 _DATA_DEPENDENT: set[str] = set()
@@ -34,7 +35,17 @@ ALIASES = {
     "as_tensor": "tensor",
     "scalar_tensor": "tensor",
 }
-_KEYWORDS = {"axis": "dim", "keepdims": "keepdim", "self": "input"}
+# Rules name what torch names after a builtin otherwise.
+_KEYWORDS = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    **dict.fromkeys(("input", "self", "elements"), "x"),
+    "ord": "p",
+    "min": "low",
+    "max": "high",
+    "sorted": "ordered",
+    "sizes": "parts",
+}
 # Arguments that say where a tensor lies or how it is made, not what it is.
 _IRRELEVANT = {
     *("device", "layout", "requires_grad", "pin_memory", "memory_format", "non_blocking", "copy"),
@@ -42,14 +53,14 @@ _IRRELEVANT = {
 }
 
 
-def rule(names: str, *, data_dependent: bool = False) -> Callable[[Rule], Rule]:
+def rule(names: str, *, data_dependent: bool = False) -> Callable[[AnyRule], AnyRule]:
     """Registers a rule under names separated by blanks.
 
     A rule takes the operator's arguments as torch names them. A data-dependent one also takes ``symbol``, the
     name for a size that only the data tell.
     """
 
-    def register(function: Rule) -> Rule:
+    def register(function: AnyRule) -> AnyRule:
         for name in names.split():
             RULES[name] = function
             if data_dependent:
@@ -71,8 +82,9 @@ def infer(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbol: str
 
     Args:
         op: torch's name; see the registered `RULES`.
-        args, kwargs: a `TensorType` where the operator takes a tensor, else scalars, plain values, ``DType``, slices,
+        args: a `TensorType` where the operator takes a tensor, else scalars, plain values, ``DType``, slices,
             lists, ``Ellipsis`` and None.
+        kwargs: the same, by torch's names.
         symbol: how to name a size that depends on data (the number of rows that ``nonzero`` finds).
 
     An operator written in place (``add_``) keeps the shape and the dtype of its first operand.
