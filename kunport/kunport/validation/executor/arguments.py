@@ -1,0 +1,74 @@
+"""From a node's arguments to what torch takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from kunport_codegen.expression import Expr, Scalar, evaluate, symbols_of
+from kunport_codegen.graph import DType, Ref
+
+_STEP = re.compile(r"\.?(\w+)|\[(?:'([^']*)'|\"([^\"]*)\"|(-?\d+))\]")
+
+
+def read_field(config: Mapping[str, Any], path: str) -> Any:
+    """The value at a configuration path such as ``rope_parameters['rope_theta']``.
+
+    Raises:
+        KeyError: the configuration has no such field.
+    """
+    value: Any = config
+    for step in _STEP.finditer(path):
+        name, single, double, index = step.groups()
+        value = value[int(index)] if index is not None else value[name or single or double]
+    return value
+
+
+class Resolver:
+    """Resolves scalars under one configuration and one set of sizes, dtypes under one model dtype."""
+
+    def __init__(self, config: Mapping[str, Any], sizes: Mapping[str, int], model_dtype: torch.dtype) -> None:
+        self._config = config
+        self._model_dtype = model_dtype
+        self._sizes = dict(sizes)
+        self._fixed = frozenset(sizes)
+        self._known: dict[Expr, Any] = {}
+
+    def bind(self, shape: tuple[int | Scalar, ...], tensor: torch.Tensor) -> None:
+        """Learns the sizes that only the data tell from a tensor that has them."""
+        for size, actual in zip(shape, tensor.shape, strict=False):
+            if isinstance(size, Scalar) and size.expr.op == "symbol" and size.expr.args[0] not in self._fixed:
+                self._sizes[size.expr.args[0]] = actual
+
+    def scalar(self, expr: Expr) -> Any:
+        if expr in self._known:
+            return self._known[expr]
+        value = evaluate(expr, lambda path: read_field(self._config, path), self._sizes)
+        if symbols_of(expr) <= self._fixed:
+            self._known[expr] = value
+        return value
+
+    def dtype(self, dtype: DType) -> torch.dtype:
+        found = self._model_dtype if dtype.name == "model" else getattr(torch, dtype.name)
+        assert isinstance(found, torch.dtype)
+        return found
+
+    def argument(self, value: Any, tensors: Mapping[int, Any]) -> Any:
+        """An argument with tensors in the place of references and numbers in the place of scalars."""
+        match value:
+            case Ref():
+                return tensors[value.id]
+            case Scalar():
+                return self.scalar(value.expr)
+            case DType():
+                return self.dtype(value)
+            case slice():
+                return slice(*(self.argument(part, tensors) for part in (value.start, value.stop, value.step)))
+            case tuple() | list():
+                return type(value)(self.argument(item, tensors) for item in value)
+            case dict():
+                return {key: self.argument(item, tensors) for key, item in value.items()}
+            case _:
+                return value

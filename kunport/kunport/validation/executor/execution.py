@@ -1,0 +1,204 @@
+"""Running a graph: node by node, only what the results need, each value freed after its last use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from kunport.errors import KunportError
+from kunport_codegen.graph import Arg, Body, Graph, Node, refs
+
+from .arguments import Resolver
+from .masks import additive_mask
+from .operators import call
+
+
+def execute(
+    graph: Graph, tensors: Mapping[str, torch.Tensor], input_ids: torch.Tensor, *, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    """The logits ``[batch, sequence, vocabulary]`` that a graph computes.
+
+    Args:
+        graph: as the analysis made it; it need not have been analysed at these sizes.
+        tensors: the state by module path, on the device of ``input_ids``; of tied tensors one is enough.
+        input_ids: token ids ``[batch, sequence]``, int64.
+        dtype: what the dtype ``model`` stands for, and what its tensors are cast to; the tensors' own if None.
+
+    Raises:
+        KunportError: a tensor is missing, or the logits depend on what the analysis did not understand.
+    """
+    (output,) = refs(graph.output)
+    logits: torch.Tensor = execute_nodes(graph, tensors, input_ids, [output], dtype=dtype)[output]
+    return logits
+
+
+def execute_nodes(
+    graph: Graph,
+    tensors: Mapping[str, torch.Tensor],
+    input_ids: torch.Tensor,
+    ids: Iterable[int],
+    *,
+    dtype: torch.dtype | None = None,
+) -> dict[int, Any]:
+    """The values of the named nodes: tensors, or tuples of them where an operator has several results.
+
+    A node in a loop's body has the value of the last turn that reached it. See `execute` for the arguments.
+    """
+    wanted = set(ids)
+    found: dict[int, Any] = {}
+    for node, value in steps(graph, tensors, input_ids, wanted, dtype=dtype):
+        if node.id in wanted:
+            found[node.id] = value
+    return found
+
+
+def steps(
+    graph: Graph,
+    tensors: Mapping[str, torch.Tensor],
+    input_ids: torch.Tensor,
+    ids: Collection[int],
+    *,
+    dtype: torch.dtype | None = None,
+) -> Iterator[tuple[Node, Any]]:
+    """Each node that the named ones need, with its value, as they are run (see `execute`)."""
+    state = _State(graph, tensors, dtype)
+    batch, sequence = input_ids.shape
+    resolver = Resolver(graph.config, {"batch": batch, "sequence": sequence}, state.dtype)
+    run = _Run(state, resolver, input_ids, _needed(graph, ids))
+    yield from run.nodes(graph.nodes, {}, keep=set())
+
+
+class _State:
+    """The tensors of the state, tied ones under both names."""
+
+    def __init__(self, graph: Graph, tensors: Mapping[str, torch.Tensor], dtype: torch.dtype | None) -> None:
+        self._graph = graph
+        self._tensors = tensors
+        self._shared = {name: other for pair in graph.tied for name, other in (pair, pair[::-1])}
+        self._cast = dtype is not None
+        self.dtype = dtype or self._own_dtype()
+
+    def read(self, path: str) -> torch.Tensor:
+        found = self._tensors.get(path)
+        if found is None:
+            found = self._tensors.get(self._shared.get(path, path))
+        if found is None:
+            raise KunportError(
+                f"The checkpoint has no tensor {path}.", "Give the checkpoint that the model belongs to."
+            )
+        parameter = self._graph.parameters.get(path)
+        if self._cast and found.is_floating_point() and (parameter is None or parameter.dtype.name == "model"):
+            return found.to(self.dtype)
+        return found
+
+    def _own_dtype(self) -> torch.dtype:
+        for path, parameter in self._graph.parameters.items():
+            if parameter.dtype.name == "model" and path in self._tensors:
+                return self._tensors[path].dtype
+        return next((held.dtype for held in self._tensors.values() if held.is_floating_point()), torch.float32)
+
+
+class _Run:
+    """One pass over the graph."""
+
+    def __init__(self, state: _State, resolver: Resolver, input_ids: torch.Tensor, needed: set[int]) -> None:
+        self._state = state
+        self._resolver = resolver
+        self._input_ids = input_ids
+        self._needed = needed
+
+    def nodes(self, nodes: list[Node], values: dict[int, Any], keep: set[int]) -> Iterator[tuple[Node, Any]]:
+        """Runs nodes in order, adding to ``values``; those that no later one reads are dropped, but for ``keep``."""
+        todo = [node for node in nodes if node.id in self._needed]
+        last = {used: place for place, node in enumerate(todo) for used in (node.id, *_reads(node))}
+        ends: dict[int, list[int]] = {}
+        for used, place in last.items():
+            ends.setdefault(place, []).append(used)
+        own = {node.id for node in todo}
+        for place, node in enumerate(todo):
+            if node.body is not None:
+                yield from self._loop(node, node.body, values)
+            else:
+                values[node.id] = self._value(node, values)
+            if node.shape is not None:
+                self._resolver.bind(node.shape, values[node.id])
+            yield node, values[node.id]
+            for used in ends.get(place, ()):
+                if used in own and used not in keep:
+                    del values[used]
+
+    def _loop(self, node: Node, body: Body, values: dict[int, Any]) -> Iterator[tuple[Node, Any]]:
+        inside, before, after = zip(*body.carried, strict=True) if body.carried else ((), (), ())
+        carried = [self._resolver.argument(start, values) for start in before]
+        keep = set(refs(list(after)))
+        for row in self._resolver.argument(node.args[0], values):
+            turn = {**values, body.variable: row, **dict(zip(inside, carried, strict=True))}
+            if body.skip is not None and body.skip.id in turn and bool(turn[body.skip.id]):
+                continue
+            for inner, value in self.nodes(body.nodes, turn, keep):
+                yield inner, value
+                if body.skip is not None and inner.id == body.skip.id and bool(value):
+                    break
+            else:
+                carried = [self._resolver.argument(end, turn) for end in after]
+        values[node.id] = tuple(carried)
+
+    @torch.no_grad()
+    def _value(self, node: Node, values: Mapping[int, Any]) -> Any:
+        match node.op, node.args:
+            case "input", ("input_ids",):
+                return self._input_ids
+            case "parameter", (path,):
+                return self._state.read(path)
+            case "mask", (kind, *window):
+                batch, length = self._input_ids.shape
+                width = self._resolver.argument(window[0], values) if window else None
+                dtype = self._state.dtype if node.dtype is None else self._resolver.dtype(node.dtype)
+                return additive_mask(kind, width, batch, length, dtype, self._input_ids.device)
+            case "item", (several, index):
+                return values[several.id][index]
+            case "unknown", (reason, *_):
+                raise KunportError(
+                    f"The logits depend on what the analysis did not understand: {reason} ({node.where}).",
+                    "Report the model's name with this line.",
+                )
+        args, kwargs = self._resolver.argument((node.args, node.kwargs), values)
+        try:
+            return call(node.op, args, kwargs, self._input_ids.device)
+        except (IndexError, RuntimeError, TypeError, ValueError) as error:
+            raise KunportError(
+                f"torch refuses {node.op} (%{node.id}, {node.where}): {error}.",
+                "Report the model's name with this line.",
+            ) from error
+
+
+def _reads(node: Node) -> set[int]:
+    """The values that a node reads; for a loop also what its body reads."""
+    found = set(refs((node.args, node.kwargs)))
+    if node.body is not None:
+        found |= _body_reads(node.body)
+    return found
+
+
+def _body_reads(body: Body) -> set[int]:
+    arguments: list[Arg] = [value for _, *values in body.carried for value in values] + [body.skip]
+    return set(refs(arguments)).union(*map(_reads, body.nodes))
+
+
+def _needed(graph: Graph, ids: Collection[int]) -> set[int]:
+    """The nodes that the named ones depend on; where a node of a loop is needed, so is the loop."""
+    reads = {node.id: _reads(node) for node in graph.walk()}
+    for node in graph.walk():
+        if node.body is not None:
+            reads[node.id] |= {inner.id for inner in node.body.nodes}
+            for inner in node.body.nodes:
+                reads[inner.id].add(node.id)
+    needed: set[int] = set()
+    pending = list(ids)
+    while pending:
+        one = pending.pop()
+        if one not in needed:
+            needed.add(one)
+            pending += reads.get(one, ())
+    return needed
