@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def build_config(case: Case, *, engine: bool = False) -> Any:
-    """The tiny configuration of a case, a ``PreTrainedConfig``; ``engine`` asks for sizes the engine has kernels for."""
+    """The tiny configuration of a case, a ``PreTrainedConfig``; ``engine`` asks for sizes that have kernels."""
     from transformers import CONFIG_MAPPING
 
     config_class = CONFIG_MAPPING[case.model_type]

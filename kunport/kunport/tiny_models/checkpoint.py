@@ -14,9 +14,7 @@ from kunport.tiny_models.cases import Case, find_case
 MARKER = "kunport-tiny.json"  # says that the folder is ours to replace, and how its weights were made
 
 
-def write_checkpoint(
-    model: str, output: Path, *, seed: int = 0, engine: bool = True, dtype: str = "float32"
-) -> Path:
+def write_checkpoint(model: str, output: Path, *, seed: int = 0, engine: bool = True, dtype: str = "float32") -> Path:
     """Write a checkpoint with random weights of the case called ``model`` (see `find_case`) to the folder ``output``.
 
     Args:

@@ -40,7 +40,7 @@ def tiny_fields(config_class: Any, overrides: dict[str, Any], *, width: int = 1)
 
 
 def engine_fields(config_class: Any, case: Case) -> dict[str, Any]:
-    """The constructor arguments that make the case small enough for a test and large enough for the engine's kernels."""
+    """The constructor arguments that make the case small, at sizes that the engine's kernels take."""
     fields = tiny_fields(config_class, case.overrides, width=2)
     engine = read_table("engine")
     defaults = vars(config_class())
@@ -49,7 +49,8 @@ def engine_fields(config_class: Any, case: Case) -> dict[str, Any]:
             declared = isinstance(defaults.get(name), int) and (name != "qk_head_dim" or name in fields)
             if declared and case.overrides.get(name, size) is not None:
                 fields[name] = size
-    return fields | engine["fields"].get(case.model_type, {})
+    fields.update(engine["fields"].get(case.model_type, {}))
+    return fields
 
 
 def _defaults(config_class: Any) -> dict[str, Any]:
