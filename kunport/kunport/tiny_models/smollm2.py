@@ -123,7 +123,7 @@ def _state(reader: Any, config: Any) -> dict[str, torch.Tensor]:
 
 
 def _halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows ``[heads * head_dim, hidden]`` from GGUF's order to halves: there, the two that RoPE rotates are neighbours."""
+    """Rows ``[heads * head_dim, hidden]`` from GGUF's order to halves: there, what RoPE pairs are neighbours."""
     rows, columns = weight.shape
     return weight.view(heads, rows // heads // 2, 2, columns).transpose(1, 2).reshape(rows, columns)
 
