@@ -1,0 +1,110 @@
+"""What validation must know of a checkpoint before anything is started, read without any framework."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kunport.errors import KunportError
+
+_CONTEXT_FIELDS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "max_sequence_length",
+    "seq_length",
+    "n_ctx",
+)
+_DEPTH_FIELDS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+_WIDTH_FIELDS = ("hidden_size", "n_embd", "d_model")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint folder and its configuration.
+
+    Attributes:
+        config: the text model's fields: of ``config.json``, or of the ``text_config`` in it.
+        architecture: the first of ``architectures``.
+    """
+
+    folder: Path
+    config: dict[str, Any]
+    architecture: str
+    model_type: str
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of token ids.
+
+        Raises:
+            KunportError: the configuration leaves it to a default.
+        """
+        size = self.config.get("vocab_size")
+        if not isinstance(size, int):
+            raise KunportError(
+                f"{self.folder / 'config.json'} does not give vocab_size.", "Add it, or give the prompts as token ids."
+            )
+        return size
+
+    @property
+    def context(self) -> int | None:
+        """The longest sequence in tokens, None where the configuration does not say."""
+        return self._first_integer(_CONTEXT_FIELDS)
+
+    def key_value_bytes(self, tokens: int) -> int:
+        """Bytes of float32 keys and values of so many tokens, twice what heads of the usual size take."""
+        depth, width = self._first_integer(_DEPTH_FIELDS) or 64, self._first_integer(_WIDTH_FIELDS) or 8192
+        return tokens * depth * width * 2 * 4 * 2
+
+    def _first_integer(self, names: tuple[str, ...]) -> int | None:
+        return next((self.config[name] for name in names if isinstance(self.config.get(name), int)), None)
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """The checkpoint in a folder.
+
+    Raises:
+        KunportError: it is no checkpoint, or a weight file is cut short.
+    """
+    path = folder / "config.json"
+    if not path.is_file():
+        raise KunportError(f"{folder} is not a checkpoint: it has no config.json.", "Name the folder that holds it.")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise KunportError(f"{path} is not JSON ({error}).", "Download or save the checkpoint again.") from None
+    architectures = config.get("architectures") if isinstance(config, dict) else None
+    if not architectures:
+        raise KunportError(f"{path} names no architecture.", "Add the class's name as its field `architectures`.")
+    weights = sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")])
+    if not weights:
+        raise KunportError(f"{folder} has no weights (*.safetensors or *.bin).", "Download the checkpoint completely.")
+    for file in weights:
+        if file.suffix == ".safetensors":
+            _check_complete(file)
+    text = config.get("text_config")
+    fields = config | text if isinstance(text, dict) else config
+    return Checkpoint(folder, fields, str(architectures[0]), str(config.get("model_type", "")))
+
+
+def _check_complete(file: Path) -> None:
+    """A safetensors file: eight bytes with the header's length, a JSON header with offsets, then that many bytes."""
+    cure = "Download or save it again."
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        start = stream.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
+        if length > size - 8:
+            raise KunportError(f"{file} is cut short: its header is not complete.", cure)
+        try:
+            header = json.loads(stream.read(length))
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            raise KunportError(f"{file} is damaged: its header cannot be read.", cure) from None
+    missing = 8 + length + max(ends, default=0) - size
+    if missing > 0:
+        raise KunportError(f"{file} is cut short: {missing} bytes are missing.", cure)

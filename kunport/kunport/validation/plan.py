@@ -1,0 +1,115 @@
+"""What a validation will run: checked, and the same for reference and engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kunport.errors import KunportError
+from kunport.validation.checkpoint import Checkpoint, read_checkpoint
+from kunport.validation.prompts import ragged_prompts, special_tokens
+
+_WHOLE_VOCABULARY = 4096  # entries; the engine hands log-probabilities over as Python lists, slow for many
+_TOP = 64  # how many of a larger vocabulary
+_LEAST_CACHE = 256 << 20  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The requests and the engine's settings.
+
+    Attributes:
+        adapter: folder of one adapter or of several, None for vLLM's own choice of class.
+        prompts: token ids.
+        tokens: to generate for each prompt.
+        batch_sizes: ascending; a batch of n runs the first n prompts.
+        top: log-probabilities compared at a position, None for the whole vocabulary.
+    """
+
+    adapter: Path | None
+    checkpoint: Checkpoint
+    prompts: list[list[int]]
+    tokens: int
+    batch_sizes: tuple[int, ...]
+    dtype: str
+    seed: int
+    top: int | None
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest request, those to generate included."""
+        return max(map(len, self.prompts)) + self.tokens
+
+    def job(self, output: Path) -> dict[str, Any]:
+        """What both processes are told."""
+        folder = str(self.checkpoint.folder.resolve())
+        return {"checkpoint": folder, "prompts": self.prompts, "tokens": self.tokens, "output": str(output)}
+
+    def engine_job(self, output: Path) -> dict[str, Any]:
+        cache = self.checkpoint.key_value_bytes(self.longest * max(self.batch_sizes))
+        return self.job(output) | {
+            "batch_sizes": self.batch_sizes,
+            "dtype": self.dtype,
+            "seed": self.seed,
+            "top": -1 if self.top is None else self.top,
+            "context": self.longest,
+            "kv_cache_bytes": max(_LEAST_CACHE, cache),
+        }
+
+
+def make_plan(
+    adapter: Path | None,
+    checkpoint: Path,
+    *,
+    batch_sizes: Sequence[int],
+    dtype: str,
+    prompts: Sequence[Sequence[int]] | None,
+    seed: int,
+    tokens: int,
+) -> Plan:
+    """Check the call and choose the requests.
+
+    Raises:
+        KunportError: what was asked for cannot be run.
+    """
+    if dtype != "float32":
+        raise KunportError(f"Validation in {dtype} is not there yet.", "Use float32.")
+    if not batch_sizes or min(batch_sizes) < 1:
+        raise KunportError(f"Batch sizes must be positive, not {list(batch_sizes)}.", "Give sizes such as 1 2 4 8.")
+    if tokens < 1:
+        raise KunportError(f"{tokens} tokens cannot be generated.", "Generate at least one.")
+    if adapter is not None:
+        _check_adapter(adapter)
+    source = read_checkpoint(checkpoint)
+    count = max(batch_sizes)
+    if prompts is None:
+        chosen = _random_prompts(source, count, tokens, seed)
+    else:
+        chosen = [list(prompt) for prompt in prompts]
+        if len(chosen) < count or not all(chosen):
+            raise KunportError(
+                f"A batch of {count} needs as many prompts, of at least one token; {len(chosen)} were given.",
+                "Give more prompts or smaller batch sizes.",
+            )
+    vocabulary = source.config.get("vocab_size")
+    whole = isinstance(vocabulary, int) and vocabulary <= _WHOLE_VOCABULARY
+    sizes = tuple(sorted(set(batch_sizes)))
+    return Plan(adapter, source, chosen[:count], tokens, sizes, dtype, seed, None if whole else _TOP)
+
+
+def _check_adapter(folder: Path) -> None:
+    if not folder.is_dir():
+        raise KunportError(
+            f"There is no adapter folder {folder}.", "Name the folder that `kunport generate adapters` wrote."
+        )
+    if not (folder / "adapter.json").is_file() and not any(folder.glob("*/adapter.json")):
+        raise KunportError(f"{folder} holds no adapter: there is no adapter.json.", "Name the folder that holds it.")
+
+
+def _random_prompts(source: Checkpoint, count: int, tokens: int, seed: int) -> list[list[int]]:
+    try:
+        return ragged_prompts(count, source.vocabulary, source.context, tokens, seed, special_tokens(source.config))
+    except ValueError as error:
+        raise KunportError(f"No prompt fits {source.folder}: {error}.", "Generate fewer tokens.") from None

@@ -1,0 +1,59 @@
+"""The requests of a validation: ragged, seeded, and the same for reference and engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+# Lengths in tokens. Any prefix of the list is ragged, one prompt is a single token, one fills pages of 16, 32 and 64
+# exactly, and one ends a token into a page.
+LENGTHS = (23, 5, 64, 1, 97, 9, 48, 17)
+
+
+def ragged_prompts(
+    count: int, vocabulary: int, context: int | None, tokens: int, seed: int, avoid: Iterable[int]
+) -> list[list[int]]:
+    """``count`` prompts of random token ids, each short enough to be continued by ``tokens`` within ``context``.
+
+    Args:
+        count: number of prompts.
+        vocabulary: ids are drawn from ``range(vocabulary)``.
+        context: longest sequence of the model in tokens, None where it is not known.
+        tokens: room that each prompt leaves.
+        seed: of the draw.
+        avoid: ids that are not drawn (padding, end of text).
+
+    Raises:
+        ValueError: the context does not hold one prompt token and the continuation, or no id is left.
+    """
+    room = max(LENGTHS) if context is None else context - tokens
+    if room < 1:
+        raise ValueError(f"a context of {context} tokens does not hold a prompt and {tokens} generated tokens")
+    ids = np.setdiff1d(np.arange(vocabulary), np.fromiter(avoid, dtype=np.int64))
+    if not ids.size:
+        raise ValueError("every token of the vocabulary is a special one")
+    random = np.random.default_rng(seed)
+    lengths = [min(LENGTHS[index % len(LENGTHS)], room) for index in range(count)]
+    return [[int(token) for token in random.choice(ids, size=length)] for length in lengths]
+
+
+def special_tokens(config: Mapping[str, Any]) -> set[int]:
+    """The ids that a configuration names as special: ``bos_token_id`` and its kin, single or in lists."""
+    found: set[int] = set()
+    for name, value in config.items():
+        if name.endswith(("token_id", "token_ids")):
+            found.update(item for item in (value if isinstance(value, list) else [value]) if isinstance(item, int))
+    return found
+
+
+def unreached_windows(config: Mapping[str, Any], longest: int) -> list[str]:
+    """Notes on attention windows that no request is long enough to leave, so that their effect is not tested."""
+    if config.get("use_sliding_window") is False:
+        return []
+    return [
+        f"{name} is {config[name]} and the longest request has {longest} tokens: no key ever left the window."
+        for name in ("sliding_window", "attention_chunk_size", "attention_window_size")
+        if isinstance(config.get(name), int) and config[name] >= longest
+    ]

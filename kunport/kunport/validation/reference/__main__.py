@@ -1,0 +1,45 @@
+"""``python -m kunport.validation.reference``: run the reference and write down what it computes.
+
+The job: ``checkpoint``, ``prompts`` (lists of token ids), ``tokens`` (to generate), ``output`` (folder for `Expected`)
+and ``graph`` (a pickled model graph that kunport made, or null).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kunport.validation.processes.child import Channel
+
+
+def main() -> None:
+    channel = Channel()
+    job = channel.receive()
+    output = Path(job["output"])
+    with channel.stage("import") as facts:
+        import torch
+        import transformers
+
+        from kunport.validation.reference.forward import continue_greedily, prompt_logits
+        from kunport.validation.reference.graph import check_graph
+        from kunport.validation.reference.load import load
+
+        facts["versions"] = {"torch": torch.__version__, "transformers": transformers.__version__}
+    with channel.stage("load") as facts:
+        model, facts["unused"] = load(Path(job["checkpoint"]))
+        facts["detail"] = type(model).__name__
+    with channel.stage("prompts") as facts:
+        logits = [prompt_logits(model, prompt) for prompt in job["prompts"]]
+        facts["detail"] = f"{sum(len(prompt) for prompt in job['prompts'])} positions"
+    if job["graph"] is not None:
+        with channel.stage("graph") as facts:
+            facts |= check_graph(Path(job["graph"]), model, job["prompts"], logits)
+            facts["detail"] = f"relative error {facts['max_relative']:.1e}"
+    with channel.stage("greedy") as facts:
+        for request, prompt in enumerate(job["prompts"]):
+            continue_greedily(model, prompt, logits[request], job["tokens"]).save(output, request)
+        facts["detail"] = f"{job['tokens']} tokens each"
+    channel.done()
+
+
+if __name__ == "__main__":
+    main()
