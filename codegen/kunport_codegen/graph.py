@@ -159,12 +159,18 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """How a tensor of the checkpoint reaches the module tree.
+    """How a tensor of the checkpoint reaches the module tree. A name that no rename mentions is the same in both.
 
     ``sources`` are patterns of checkpoint keys and ``target`` the module path's pattern; ``*`` stands for a number and
-    matches in order. ``operations`` say what happens in between, in order: ``stack`` (the sources that
-    differ in the last ``*`` become a leading dimension), ``concatenate:DIM`` (the results for each source, in the
-    order of ``sources``), ``transpose:A,B``.
+    matches in order. A last ``*`` that the target lacks gathers several tensors, in the order of their numbers.
+    ``operations`` say what happens in between, in order:
+
+    - ``stack``: what a source gathers becomes a leading dimension
+    - ``concatenate:DIM``: all that is left, in the order of ``sources`` and of the numbers
+    - ``chunk:DIM,INDEX,COUNT``: the part INDEX (from 0) of COUNT equal ones; other renames take the other parts
+    - ``deinterleave:DIM``: the even positions, then the odd ones
+    - ``transpose:A,B``: the two dimensions exchanged
+    - ``unknown:WHAT``: an operation of Transformers that has no name here
     """
 
     sources: tuple[str, ...]

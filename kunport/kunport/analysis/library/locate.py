@@ -21,17 +21,17 @@ def locate(model: str | Path) -> Target:
     """The target that a checkpoint folder, a modeling file, an architecture or a model type names.
 
     An architecture and a model type are those of the installed Transformers, with the configuration class's
-    defaults. A name that exists as a path is a path.
+    defaults. A name that exists as a path is a path, except that a folder without ``config.json`` does not hide a
+    model type (``llama/`` beside the user is often an adapter's output).
 
     Raises:
         KunportError: nothing has that name, or what has it is not a text decoder.
     """
-    path = Path(model).expanduser()
-    if path.is_dir():
+    path, name = Path(model).expanduser(), str(model)
+    if path.is_dir() and ((path / "config.json").exists() or name not in installation().causal):
         return _from_folder(path)
     if path.is_file():
         return _from_file(path)
-    name = str(model)
     if isinstance(model, Path) or name.endswith((".py", "/", ".json")) or name.startswith((".", "/", "~")):
         raise KunportError(f"There is no file or folder {name}.", "Check the path.")
     if _HUB_ID.fullmatch(name):
@@ -49,7 +49,7 @@ def _from_name(name: str, library: Installation) -> Target:
     if types:  # a class that serves both a composite model and its text decoder alone is meant as the latter
         return native_target(library, next((each for each in types if library.other_task(each) is None), types[0]))
     if name in library.configs:
-        what = library.other_task(name) or "not a language model with a head"
+        what = library.other_task(name) or "a model without a language-modeling head"
         raise KunportError(f"The model type {name} is {what}, not a text decoder.", text_decoder_cure(library, name))
     task = library.task_of(name)
     if task is not None:
@@ -104,7 +104,7 @@ def _native_checkpoint(
         return native_target(library, text_type, raw=nested, checkpoint=folder)
     task = None if saved in library.causal.values() else library.task_of(saved)
     if task is None and model_type not in library.causal:
-        task = library.other_task(model_type) or "not a language model with a head"
+        task = library.other_task(model_type) or "a model without a language-modeling head"
     if task is not None:
         cure = text_decoder_cure(library, model_type)
         raise KunportError(f"{folder} holds a {saved}, which is {task}, not a text decoder.", cure)
