@@ -28,15 +28,16 @@ def statements(source: str, name: str) -> Iterator[str]:
 
 
 def class_body(source: str, name: str) -> ast.ClassDef | None:
-    """The parsed class of that name with its decorators left out, None where there is none that Python can parse."""
+    """The parsed class of that name, without its decorators, None where there is none that Python can parse."""
     text = next(statements(source, f"class {name}"), None)
-    if text is None:
-        return None
-    try:
-        parsed = ast.parse(text).body[0]
-    except SyntaxError:
-        return None
-    return parsed if isinstance(parsed, ast.ClassDef) else None
+    # Unindented text in a docstring ends a statement early: then the whole file is parsed.
+    for candidate in () if text is None else (text, source):
+        try:
+            body = ast.parse(candidate).body
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        return next((each for each in body if isinstance(each, ast.ClassDef) and each.name == name), None)
+    return None
 
 
 def table(source: str, name: str, known: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -39,6 +39,10 @@ class Installation:
         """Model type -> class with a language-modeling head."""
         return {key: _first(value) for key, value in self._modeling_table("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES").items()}
 
+    def types_of(self, architecture: str) -> list[str]:
+        """The model types of a class with a language-modeling head."""
+        return [model_type for model_type, name in self.causal.items() if name == architecture]
+
     @cached_property
     def configs(self) -> dict[str, str]:
         """Model type -> configuration class."""

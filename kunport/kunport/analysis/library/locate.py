@@ -27,10 +27,17 @@ def locate(model: str | Path) -> Target:
     Raises:
         KunportError: nothing has that name, or what has it is not a text decoder.
     """
-    path, name = Path(model).expanduser(), str(model)
-    if path.is_dir() and ((path / "config.json").exists() or name not in installation().causal):
+    name = str(model)
+    if not name:
+        raise KunportError("No model is named.", "Give a checkpoint folder, a modeling file, a class or a model type.")
+    try:
+        path = Path(model).expanduser()
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except (OSError, RuntimeError):  # a name that is too long, or of an unknown user's home
+        is_folder = is_file = False
+    if is_folder and ((path / "config.json").exists() or name not in installation().causal):
         return _from_folder(path)
-    if path.is_file():
+    if is_file:
         return _from_file(path)
     if isinstance(model, Path) or name.endswith((".py", "/", ".json")) or name.startswith((".", "/", "~")):
         raise KunportError(f"There is no file or folder {name}.", "Check the path.")
@@ -45,7 +52,7 @@ def locate(model: str | Path) -> Target:
 def _from_name(name: str, library: Installation) -> Target:
     if name in library.causal:
         return native_target(library, name)
-    types = [model_type for model_type, architecture in library.causal.items() if architecture == name]
+    types = library.types_of(name)
     if types:  # a class that serves both a composite model and its text decoder alone is meant as the latter
         return native_target(library, next((each for each in types if library.other_task(each) is None), types[0]))
     if name in library.configs:
@@ -119,7 +126,7 @@ def _from_file(path: Path) -> Target:
     heads = [name for name in defined if name.endswith(("ForCausalLM", "LMHeadModel"))]
     file = path.resolve()
     if library.contains(file):
-        heads = [name for name in defined if name in library.causal.values()] or heads
+        heads = [name for name in defined if _is_decoder(name, library)] or heads
     if not heads:
         others = ", ".join(defined[-3:])
         raise KunportError(
@@ -137,3 +144,7 @@ def _from_file(path: Path) -> Target:
     config = raw_config.auto_classes(raw).get("AutoConfig")
     model_type = raw_config.text_field(raw, "model_type")
     return custom_target(library, folder, raw, f"{path.stem}.{heads[0]}", [], config, model_type)
+
+
+def _is_decoder(architecture: str, library: Installation) -> bool:
+    return any(library.other_task(model_type) is None for model_type in library.types_of(architecture))
