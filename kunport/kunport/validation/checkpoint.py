@@ -21,6 +21,8 @@ _CONTEXT_FIELDS = (
 _DEPTH_FIELDS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _WIDTH_FIELDS = ("hidden_size", "n_embd", "d_model")
 
+_LEAST_CACHE = 256 << 20  # bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -55,10 +57,11 @@ class Checkpoint:
         """The longest sequence in tokens, None where the configuration does not say."""
         return self._first_integer(_CONTEXT_FIELDS)
 
-    def key_value_bytes(self, tokens: int) -> int:
-        """Bytes of float32 keys and values of so many tokens, twice what heads of the usual size take."""
+    def cache_bytes(self, tokens: int) -> int:
+        """A size of KV cache that holds so many tokens in float32: twice what heads of the usual size take, or more."""
         depth, width = self._first_integer(_DEPTH_FIELDS) or 64, self._first_integer(_WIDTH_FIELDS) or 8192
-        return tokens * depth * width * 2 * 4 * 2
+        keys_and_values = tokens * depth * width * 2 * 4
+        return max(_LEAST_CACHE, 2 * keys_and_values)
 
     def _first_integer(self, names: tuple[str, ...]) -> int | None:
         return next((self.config[name] for name in names if isinstance(self.config.get(name), int)), None)

@@ -136,7 +136,9 @@ def _collect(report: Report, plan: Plan, reference: Outcome, engine: Outcome) ->
         report.versions |= outcome.facts.get("import", {}).get("versions", {})
         if not outcome.complete:
             report.logs[name] = outcome.log
-    if unused := reference.facts.get("load", {}).get("unused"):
+    model = reference.facts.get("load", {})
+    report.parameters = model.get("parameters")
+    if unused := model.get("unused"):
         report.notes.append(f"Transformers does not use {len(unused)} tensors of the checkpoint, {unused[0]} for one.")
     if graph := reference.facts.get("graph"):
         report.graph = GraphCheck(graph["positions"], graph["max_absolute"], graph["max_relative"])
@@ -145,8 +147,7 @@ def _collect(report: Report, plan: Plan, reference: Outcome, engine: Outcome) ->
         if plan.adapter is not None:
             ran.expected_root = str(plan.adapter.resolve())
             ran.is_adapter = Path(ran.file).resolve().is_relative_to(plan.adapter.resolve())
-        sizes = {name: loaded[name] for name in ("weights_bytes", "kv_cache_bytes", "page_size", "context")}
-        report.engine = Engine(ran, **sizes)
+        report.engine = Engine(ran, **loaded["settings"])
 
 
 def _compare(report: Report, plan: Plan, engine: Outcome, work: Path) -> str:

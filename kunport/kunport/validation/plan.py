@@ -9,11 +9,11 @@ from typing import Any
 
 from kunport.errors import KunportError
 from kunport.validation.checkpoint import Checkpoint, read_checkpoint
-from kunport.validation.prompts import ragged_prompts, special_tokens
+from kunport.validation.prompts import ragged_lengths, random_prompts, special_tokens
 
 _WHOLE_VOCABULARY = 4096  # entries; the engine hands log-probabilities over as Python lists, slow for many
 _TOP = 64  # how many of a larger vocabulary
-_LEAST_CACHE = 256 << 20  # bytes
+_PAGE = 32  # tokens; the CPU's default of 128 would hold most requests in one page, and page tables would go unproven
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class Plan:
         return {"checkpoint": folder, "prompts": self.prompts, "tokens": self.tokens, "output": str(output)}
 
     def engine_job(self, output: Path) -> dict[str, Any]:
-        cache = self.checkpoint.key_value_bytes(self.longest * max(self.batch_sizes))
         return self.job(output) | {
             "batch_sizes": self.batch_sizes,
             "dtype": self.dtype,
             "seed": self.seed,
             "top": -1 if self.top is None else self.top,
             "context": self.longest,
-            "kv_cache_bytes": max(_LEAST_CACHE, cache),
+            "kv_cache_bytes": self.checkpoint.cache_bytes(self.longest * max(self.batch_sizes)),
+            "page": _PAGE,
         }
 
 
@@ -81,7 +81,7 @@ def make_plan(
     if tokens < 1:
         raise KunportError(f"{tokens} tokens cannot be generated.", "Generate at least one.")
     if adapter is not None:
-        _check_adapter(adapter)
+        check_adapter(adapter)
     source = read_checkpoint(checkpoint)
     count = max(batch_sizes)
     if prompts is None:
@@ -99,7 +99,8 @@ def make_plan(
     return Plan(adapter, source, chosen[:count], tokens, sizes, dtype, seed, None if whole else _TOP)
 
 
-def _check_adapter(folder: Path) -> None:
+def check_adapter(folder: Path) -> None:
+    """Raises `KunportError` where a folder holds no adapter, nor folders of adapters."""
     if not folder.is_dir():
         raise KunportError(
             f"There is no adapter folder {folder}.", "Name the folder that `kunport generate adapters` wrote."
@@ -110,6 +111,7 @@ def _check_adapter(folder: Path) -> None:
 
 def _random_prompts(source: Checkpoint, count: int, tokens: int, seed: int) -> list[list[int]]:
     try:
-        return ragged_prompts(count, source.vocabulary, source.context, tokens, seed, special_tokens(source.config))
+        lengths = ragged_lengths(count, source.context, tokens)
+        return random_prompts(lengths, source.vocabulary, seed, special_tokens(source.config))
     except ValueError as error:
         raise KunportError(f"No prompt fits {source.folder}: {error}.", "Generate fewer tokens.") from None

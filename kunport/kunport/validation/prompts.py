@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,30 +12,28 @@ import numpy as np
 LENGTHS = (23, 5, 64, 1, 97, 9, 48, 17)
 
 
-def ragged_prompts(
-    count: int, vocabulary: int, context: int | None, tokens: int, seed: int, avoid: Iterable[int]
-) -> list[list[int]]:
-    """``count`` prompts of random token ids, each short enough to be continued by ``tokens`` within ``context``.
-
-    Args:
-        count: number of prompts.
-        vocabulary: ids are drawn from ``range(vocabulary)``.
-        context: longest sequence of the model in tokens, None where it is not known.
-        tokens: room that each prompt leaves.
-        seed: of the draw.
-        avoid: ids that are not drawn (padding, end of text).
+def ragged_lengths(count: int, context: int | None, tokens: int) -> list[int]:
+    """``count`` lengths, each of which leaves room for ``tokens`` more within ``context`` (None where it is not known).
 
     Raises:
-        ValueError: the context does not hold one prompt token and the continuation, or no id is left.
+        ValueError: the context does not hold one prompt token and the continuation.
     """
     room = max(LENGTHS) if context is None else context - tokens
     if room < 1:
         raise ValueError(f"a context of {context} tokens does not hold a prompt and {tokens} generated tokens")
-    ids = np.setdiff1d(np.arange(vocabulary), np.fromiter(avoid, dtype=np.int64))
+    return [min(LENGTHS[index % len(LENGTHS)], room) for index in range(count)]
+
+
+def random_prompts(lengths: Iterable[int], vocabulary: int, seed: int, avoid: Collection[int]) -> list[list[int]]:
+    """Prompts of these lengths, of ids drawn from ``range(vocabulary)`` without those to avoid (padding, end of text).
+
+    Raises:
+        ValueError: no id is left.
+    """
+    ids = np.setdiff1d(np.arange(vocabulary), list(avoid))
     if not ids.size:
         raise ValueError("every token of the vocabulary is a special one")
     random = np.random.default_rng(seed)
-    lengths = [min(LENGTHS[index % len(LENGTHS)], room) for index in range(count)]
     return [[int(token) for token in random.choice(ids, size=length)] for length in lengths]
 
 

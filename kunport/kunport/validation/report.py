@@ -136,10 +136,9 @@ class GraphCheck:
 
 @dataclass(slots=True)
 class Engine:
-    """What the engine was: the class that ran and the memory that does not depend on the batch (bytes)."""
+    """What the engine was: the class that ran, bytes of KV cache, tokens of a page and of the longest sequence."""
 
     ran: RanClass
-    weights_bytes: int
     kv_cache_bytes: int
     page_size: int
     context: int
@@ -156,6 +155,7 @@ class Report:
         dtype: what the engine computed in; the reference is always float32.
         seed, prompt_lengths, tokens: the requests: random ids by this seed, this many each, continued by ``tokens``.
         top: how many log-probabilities were compared at a position, besides the prompt's own; None for all.
+        parameters: number of the model's weights, tied ones counted once.
         reasons: why it did not pass; empty where it did.
         notes: what the verdict does not cover.
         versions, digests, hardware: what it holds for.
@@ -172,6 +172,7 @@ class Report:
     tokens: int
     limits: Limits
     top: int | None = None
+    parameters: int | None = None
     stages: list[Stage] = field(default_factory=list)
     engine: Engine | None = None
     batches: list[Batch] = field(default_factory=list)

@@ -1,8 +1,8 @@
 """``python -m kunport.validation.engine``: run the engine and write down what it answers.
 
 The job: ``checkpoint``, ``prompts`` (lists of token ids), ``tokens`` (to generate), ``batch_sizes``, ``dtype``,
-``context``, ``kv_cache_bytes``, ``top`` (log-probabilities a position, -1 for all), ``seed`` and ``output`` (folder
-for `Observed`). One engine serves all batch sizes: a batch of n runs the first n prompts at once.
+``context``, ``page`` (tokens), ``kv_cache_bytes``, ``top`` (log-probabilities a position, -1 for all), ``seed`` and
+``output`` (folder for `Observed`). One engine serves all batch sizes: a batch of n runs the first n prompts at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
         facts["versions"] = {"vllm": vllm.__version__}
     with channel.stage("load") as facts:
         llm = start.engine(job)
-        facts |= start.facts(llm)
+        facts["settings"] = start.settings(llm)
         facts["ran"] = asdict(identity.ran_class(llm))
         facts["detail"] = f"{facts['ran']['name']} of {facts['ran']['module']}"
     with channel.stage("warm-up"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from vllm import LLM
 
 
@@ -22,6 +21,7 @@ def engine(job: Mapping[str, Any]) -> LLM:
         enforce_eager=True,
         enable_prefix_caching=False,
         max_model_len=job["context"],
+        block_size=job["page"],
         max_num_seqs=max(job["batch_sizes"]),
         max_logprobs=job["top"],
         kv_cache_memory_bytes=job["kv_cache_bytes"],
@@ -29,19 +29,11 @@ def engine(job: Mapping[str, Any]) -> LLM:
     )
 
 
-def facts(llm: LLM) -> dict[str, int]:
-    """What the engine holds whatever it serves: bytes of weights and KV cache, tokens of a page and the context."""
+def settings(llm: LLM) -> dict[str, int]:
+    """How the engine was set up: bytes of its KV cache, tokens of a page and of the longest sequence."""
     config = llm.llm_engine.vllm_config
     return {
-        "weights_bytes": sum(llm.apply_model(_weights_bytes)),
         "kv_cache_bytes": int(config.cache_config.kv_cache_memory_bytes or 0),
         "page_size": int(config.cache_config.block_size),
         "context": int(config.model_config.max_model_len),
     }
-
-
-def _weights_bytes(model: torch.nn.Module) -> int:
-    """Bytes of all parameters and buffers, tensors that share storage counted once."""
-    tensors = [*model.parameters(), *model.buffers()]
-    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
-    return sum(storages.values())

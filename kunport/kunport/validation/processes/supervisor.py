@@ -97,6 +97,7 @@ class Supervised:
 
         Whatever goes wrong ends up in `outcome`, as the status of the stage in which it happened.
         """
+        self._begin = time.monotonic()
         while (event := self._next_event()) is not None:
             status, name = event["status"], event.get("stage", "")
             if status == "done":

@@ -21,12 +21,13 @@ def main() -> None:
 
         from kunport.validation.reference.forward import continue_greedily, prompt_logits
         from kunport.validation.reference.graph import check_graph
-        from kunport.validation.reference.load import load
+        from kunport.validation.reference.load import load, parameter_count
 
         facts["versions"] = {"torch": torch.__version__, "transformers": transformers.__version__}
     with channel.stage("load") as facts:
         model, facts["unused"] = load(Path(job["checkpoint"]))
-        facts["detail"] = type(model).__name__
+        facts["parameters"] = parameter_count(model)
+        facts["detail"] = f"{type(model).__name__}, {facts['parameters'] / 1e6:.1f} M parameters"
     with channel.stage("prompts") as facts:
         logits = [prompt_logits(model, prompt) for prompt in job["prompts"]]
         facts["detail"] = f"{sum(len(prompt) for prompt in job['prompts'])} positions"

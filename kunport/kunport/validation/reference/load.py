@@ -34,6 +34,11 @@ def load(checkpoint: Path) -> tuple[torch.nn.Module, list[str]]:
     return model.eval(), sorted(info["unexpected_keys"])
 
 
+def parameter_count(model: torch.nn.Module) -> int:
+    """Number of weights; a tensor that is used in two places counts once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def _shapes(name: str, found: Iterable[int], wanted: Iterable[int]) -> str:
     return f"{name} ({list(found)}, the model has {list(wanted)})"
 

@@ -1,0 +1,31 @@
+"""``python -m kunport.validation.throughput``: one side of the comparison.
+
+The first line in is the job of `kunport.validation.engine`; each further line is a number and asks for the turn of that
+number, or null and asks for the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from kunport.validation.processes.child import Channel
+
+
+def main() -> None:
+    channel = Channel()
+    job = channel.receive()
+    with channel.stage("import"):
+        from kunport.validation.engine import identity, start
+        from kunport.validation.engine.run import plain
+    with channel.stage("load") as facts:
+        llm = start.engine(job)
+        facts["ran"] = asdict(identity.ran_class(llm))
+        plain(llm, job["prompts"], job["tokens"])  # the first run also allocates and caches
+    while (turn := channel.receive()) is not None:
+        with channel.stage(f"turn {turn}") as facts:
+            _, facts["seconds"] = plain(llm, job["prompts"], job["tokens"])
+    channel.done()
+
+
+if __name__ == "__main__":
+    main()

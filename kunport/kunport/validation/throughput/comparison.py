@@ -1,0 +1,140 @@
+"""The two sides, turn by turn."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kunport.errors import KunportError
+from kunport.validation.checkpoint import read_checkpoint
+from kunport.validation.plan import check_adapter
+from kunport.validation.processes.environment import engine_environment, threads_per_process
+from kunport.validation.processes.supervisor import OnStage, Supervised
+from kunport.validation.prompts import random_prompts, special_tokens
+from kunport.validation.report import RanClass
+
+_STAGE_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Generated tokens per second.
+
+    Attributes:
+        requests: how many ran at once.
+        prompt_tokens, tokens: lengths of each request's prompt and of its continuation.
+        adapter, native: one figure a repetition, in order.
+        adapter_class, native_class: the classes that really ran.
+    """
+
+    requests: int
+    prompt_tokens: int
+    tokens: int
+    adapter: list[float]
+    native: list[float]
+    adapter_class: RanClass
+    native_class: RanClass
+
+    @property
+    def ratios(self) -> list[float]:
+        """Adapter over native, for each pair of neighbours."""
+        return [ours / theirs for ours, theirs in zip(self.adapter, self.native, strict=True)]
+
+    @property
+    def ratio(self) -> float:
+        """The median of `ratios`."""
+        return statistics.median(self.ratios)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The lowest and the highest of `ratios`."""
+        return min(self.ratios), max(self.ratios)
+
+
+def compare_throughput(
+    adapter: Path,
+    checkpoint: Path,
+    *,
+    requests: int = 32,
+    prompt_tokens: int = 16,
+    tokens: int = 64,
+    repetitions: int = 7,
+    seed: int = 0,
+    on_stage: OnStage | None = None,
+) -> Throughput:
+    """Time the adapter and vLLM's own class on the same requests, all of a repetition's running at once.
+
+    Raises:
+        KunportError: the input is wrong, or one of the engines did not get to the end.
+    """
+    check_adapter(adapter)
+    source = read_checkpoint(checkpoint)
+    lengths = [prompt_tokens] * requests
+    job = {
+        "checkpoint": str(checkpoint.resolve()),
+        "prompts": random_prompts(lengths, source.vocabulary, seed, special_tokens(source.config)),
+        "tokens": tokens,
+        "batch_sizes": [requests],
+        "dtype": "float32",
+        "seed": seed,
+        "top": 1,
+        "context": prompt_tokens + tokens,
+        "page": None,
+        "kv_cache_bytes": source.cache_bytes(requests * (prompt_tokens + tokens)),
+    }
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kunport-")))
+        sides = {
+            name: stack.enter_context(_start(name, path, folder, on_stage))
+            for name, path in (("adapter", adapter), ("native", None))
+        }
+        classes = {name: _load(name, side, job) for name, side in sides.items()}
+        speeds: dict[str, list[float]] = {name: [] for name in sides}
+        for turn in range(repetitions):
+            order = list(sides) if turn % 2 == 0 else list(reversed(sides))
+            for name in order:
+                seconds = _repeat(name, sides[name], turn)
+                speeds[name].append(requests * tokens / seconds)
+        for side in sides.values():
+            side.send(None)
+            side.follow()
+    return Throughput(
+        requests, prompt_tokens, tokens, speeds["adapter"], speeds["native"], classes["adapter"], classes["native"]
+    )
+
+
+def _start(name: str, adapter: Path | None, folder: Path, on_stage: OnStage | None) -> Supervised:
+    return Supervised(
+        name,
+        [sys.executable, "-m", "kunport.validation.throughput"],
+        environment=engine_environment(adapter, threads_per_process(1)),
+        log=folder / f"{name}.log",
+        stage_seconds=_STAGE_SECONDS,
+        on_stage=on_stage or (lambda stage: None),
+    )
+
+
+def _load(name: str, side: Supervised, job: dict[str, Any]) -> RanClass:
+    side.send(job)
+    return RanClass(**_facts(name, side, "load")["ran"])
+
+
+def _repeat(name: str, side: Supervised, turn: int) -> float:
+    side.send(turn)
+    return float(_facts(name, side, f"turn {turn}")["seconds"])
+
+
+def _facts(name: str, side: Supervised, stage: str) -> dict[str, Any]:
+    outcome = side.follow(until=stage)
+    if stage not in outcome.facts:
+        last = outcome.stages[-1]
+        raise KunportError(
+            f"The {name} engine {last.status} in its stage {last.name!r}: {last.detail}.",
+            "Run `kunport validate` on it first; speed means nothing before that passes.",
+        )
+    return outcome.facts[stage]
