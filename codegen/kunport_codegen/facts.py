@@ -52,9 +52,10 @@ class RopeTable:
     """Where cosines and sines come from: a rotary module's frame.
 
     ``rope_type`` is the value of the configuration's own field ("default", "llama3", "yarn", ...), ``parameters`` the
-    configuration path of the dictionary that describes it (``rope_parameters`` or ``rope_parameters['sliding_attention']``),
-    ``theta`` the base, ``rotary_dim`` the number of elements of a head that are rotated, ``scaling`` the factor on both
-    tables (1.0 by default). ``cos`` and ``sin`` are the ids of the tables.
+    configuration path of the dictionary that describes it (``rope_parameters`` or
+    ``rope_parameters['sliding_attention']``; empty where theta is no field of one), ``theta`` the base, ``rotary_dim``
+    the number of elements of a head that are rotated, ``scaling`` the factor on both tables (1.0 by default). ``cos``
+    and ``sin`` are the ids of the tables.
     """
 
     cos: int
@@ -74,7 +75,8 @@ class Rope:
     """The rotation of one tensor, query or key.
 
     ``style`` is ``half`` (element i pairs with i + rotary_dim / 2; "neox") or ``interleaved`` (2i with 2i + 1).
-    ``input`` and ``output`` are ids; ``nodes`` covers what only this rotation computes.
+    ``input`` and ``output`` are ids; ``nodes`` covers what only this rotation computes. ``upcast`` is true where it
+    is computed in float32 and then returns to the dtype of its input.
     """
 
     input: int
@@ -82,6 +84,7 @@ class Rope:
     nodes: frozenset[int]
     table: RopeTable
     style: str
+    upcast: bool
     frame: int
     where: Location
 
@@ -122,10 +125,10 @@ class Attention:
 class Experts:
     """A router and a set of experts, from flattened tokens to their weighted sum.
 
-    ``logits`` is the id of the router's logits ``[tokens, experts]``, ``input`` and ``output`` ids of ``[tokens, hidden]``.
-    ``scoring`` is ``softmax`` or ``sigmoid``; ``renormalize`` is true where the chosen weights are divided by their sum;
-    ``gate_up`` and ``down`` are paths of ``[experts, 2 * intermediate, hidden]`` and ``[experts, hidden, intermediate]``,
-    ``activation`` the operator on the gate half.
+    ``logits`` is the id of the router's logits ``[tokens, experts]``, ``input`` and ``output`` ids of ``[tokens,
+    hidden]``. ``scoring`` is ``softmax`` or ``sigmoid``; ``renormalize`` is true where the chosen weights are divided
+    by their sum; ``gate_up`` and ``down`` are paths of ``[experts, 2 * intermediate, hidden]`` and ``[experts, hidden,
+    intermediate]``, ``activation`` the operator on the gate half.
     """
 
     input: int
@@ -145,15 +148,31 @@ class Experts:
 
 
 @dataclass(slots=True)
+class Activation:
+    """An elementwise activation from ``input`` to ``output`` (ids), one operator or spelled out.
+
+    ``name`` is ``silu`` (``x * sigmoid(x)``), ``gelu``, ``gelu_tanh`` (its approximation), ``quick_gelu``
+    (``x * sigmoid(1.702 * x)``), ``relu`` or ``relu2`` (``relu(x) ** 2``).
+    """
+
+    name: str
+    input: int
+    output: int
+    nodes: frozenset[int]
+    frame: int
+    where: Location
+
+
+@dataclass(slots=True)
 class Facts:
-    """All that was recognised, in order of the graph. ``activations`` maps a node id to the activation's name."""
+    """All that was recognised, in order of the graph."""
 
     norms: list[Norm] = field(default_factory=list)
     tables: list[RopeTable] = field(default_factory=list)
     ropes: list[Rope] = field(default_factory=list)
     attentions: list[Attention] = field(default_factory=list)
     experts: list[Experts] = field(default_factory=list)
-    activations: dict[int, str] = field(default_factory=dict)
+    activations: list[Activation] = field(default_factory=list)
 
 
-__all__ = ["Attention", "Experts", "Facts", "Norm", "Number", "Ref", "Rope", "RopeTable"]
+__all__ = ["Activation", "Attention", "Experts", "Facts", "Norm", "Number", "Ref", "Rope", "RopeTable"]

@@ -1,0 +1,33 @@
+"""From a graph of operators to the facts that have a name in the field.
+
+Recognition goes by dataflow alone: classes and variables may be named anything. What is not exactly one of the known
+formulas is no fact, and is then emitted as the plain operators it is made of.
+"""
+
+from __future__ import annotations
+
+from kunport_codegen.facts import Facts
+from kunport_codegen.graph import Graph
+
+from .activations import find_activations
+from .attention import find_attentions
+from .index import Index
+from .norms import find_norms
+from .ropes import find_ropes
+from .tables import find_tables
+
+
+def recognize(graph: Graph) -> Facts:
+    """The facts of a graph, each in order of execution."""
+    index = Index(graph)
+    tables = find_tables(index)
+    return Facts(
+        norms=find_norms(index),
+        tables=tables,
+        ropes=find_ropes(index, tables),
+        attentions=find_attentions(index),
+        activations=find_activations(index),
+    )
+
+
+__all__ = ["recognize"]

@@ -1,0 +1,71 @@
+"""Activation functions, as one operator of torch or spelled out.
+
+An activation is elementwise, so what is spelled out is evaluated on a few numbers and compared with the formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from kunport_codegen.facts import Activation
+from kunport_codegen.graph import Node
+
+from .evaluate import Array, UnevaluableError, erf, evaluate, sigmoid
+from .index import Index
+
+_OPERATORS = ("silu", "gelu", "relu", "tanh", "sigmoid", "erf")
+# Operators that an activation may be spelled with.
+_ELEMENTWISE = frozenset((*_OPERATORS, "add", "sub", "mul", "div", "pow", "square", "neg", "exp"))
+_PROBE = np.concatenate((np.linspace(-6, 6, 25), np.random.default_rng(0).standard_normal(15)))
+
+
+def _gelu_tanh(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+# Name -> formula, see `Activation`.
+FORMULAS: dict[str, Callable[[Array], Array]] = {
+    "silu": lambda x: x * sigmoid(x),
+    "gelu": lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))),
+    "gelu_tanh": _gelu_tanh,
+    "quick_gelu": lambda x: x * sigmoid(1.702 * x),
+    "relu": lambda x: np.maximum(x, 0),
+    "relu2": lambda x: np.maximum(x, 0) ** 2,
+}
+_EXPECTED = {name: formula(_PROBE) for name, formula in FORMULAS.items()}
+
+
+def find_activations(index: Index) -> list[Activation]:
+    """The activations of a graph, in order of their result."""
+    found: dict[int, Activation] = {}
+    for node in index.in_order(*_OPERATORS):
+        activation = _largest(index, node)
+        if activation is not None:
+            found[activation.output] = activation
+    return sorted(found.values(), key=lambda each: index.order[each.output])
+
+
+def _largest(index: Index, node: Node) -> Activation | None:
+    """The activation that an operator is part of, the one with most nodes."""
+    found = None
+    for output in (node, *index.follow(node, lambda user: user.op in _ELEMENTWISE)):
+        for source, nodes in index.sources(output, _ELEMENTWISE):
+            name = _name(index, source, output)
+            if name is not None:
+                covered = index.exclusive(nodes, output)
+                found = Activation(name, source.id, output.id, covered, output.frame, output.where)
+                break
+    return found
+
+
+def _name(index: Index, source: Node, output: Node) -> str | None:
+    try:
+        values = evaluate(index.nodes, output.id, {source.id: _PROBE})
+    except UnevaluableError:
+        return None
+    if values.shape != _PROBE.shape:
+        return None
+    return next((name for name, wanted in _EXPECTED.items() if np.allclose(values, wanted, rtol=1e-6, atol=1e-7)), None)

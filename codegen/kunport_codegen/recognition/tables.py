@@ -1,0 +1,129 @@
+"""Rotary tables: cosines and sines of position times frequency."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kunport_codegen.expression import Scalar, symbols_of, unwrap
+from kunport_codegen.facts import Number, RopeTable
+from kunport_codegen.graph import Node
+
+from .evaluate import Array, UnevaluableError, evaluate
+from .frequencies import frequencies
+from .index import IDENTITY, Index, number, split_number
+
+
+def find_tables(index: Index) -> list[RopeTable]:
+    """The pairs of tables of a graph whose values are those that the configuration's rope type stands for."""
+    by_angles: dict[int, dict[str, list[Node]]] = defaultdict(lambda: {"cos": [], "sin": []})
+    for node in index.in_order("cos", "sin"):
+        angles = index.producer(node.args[0])
+        if angles is not None and index.constant(angles.id):
+            by_angles[angles.id][node.op].append(node)
+    found = []
+    for source, pair in by_angles.items():
+        for cosine, sine in zip(pair["cos"], pair["sin"], strict=False):
+            table = _table(index, source, cosine, sine)
+            if table is not None:
+                found.append(table)
+    return found
+
+
+def probe(index: Index, table: int) -> tuple[Array, dict[int, Array]] | None:
+    """Positions to try a table at, and the known values that set them; None unless it reads positions in one place."""
+    seeds = [node for node in index.ancestors(table) if node.op == "arange" and _counts_tokens(node)]
+    if len(seeds) != 1 or seeds[0].shape is None:
+        return None
+    positions = np.arange(unwrap(seeds[0].shape[0])) ** 3 + 1
+    return positions, {seeds[0].id: positions}
+
+
+def _counts_tokens(arange: Node) -> bool:
+    return any(isinstance(arg, Scalar) and "sequence" in symbols_of(arg.expr) for arg in arange.args)
+
+
+def _table(index: Index, angles: int, cosine: Node, sine: Node) -> RopeTable | None:
+    chains = [[node, *index.follow(node, lambda user: _scales(index, user))] for node in (cosine, sine)]
+    (cosine_factor, cosine_end), (sine_factor, sine_end) = ((_factor(index, chain), chain[-1]) for chain in chains)
+    probed = probe(index, angles)
+    if cosine_factor != sine_factor or cosine_end.dtype != sine_end.dtype or probed is None:
+        return None
+    positions, known = probed
+    try:
+        values = evaluate(index.nodes, angles, known)
+    except UnevaluableError:
+        return None
+    for theta, dim in _bases(index, angles):
+        path = _described(theta)
+        parameters = _content(path, index.graph.config)
+        rope_type = parameters.get("rope_type") or "default"
+        wanted = frequencies(rope_type, unwrap(theta), unwrap(dim), parameters, index.graph.config)
+        if wanted is not None and _are_angles(values, positions, wanted):
+            covered = index.ancestors(cosine_end.id, sine_end.id)
+            nodes = index.exclusive(covered, cosine_end, sine_end)
+            ends = cosine_end.id, sine_end.id
+            return RopeTable(*ends, rope_type, path, theta, dim, cosine_factor, cosine.frame, cosine.where, nodes)
+    return None
+
+
+def _scales(index: Index, node: Node) -> bool:
+    return (
+        node.op == "to" or node.op in IDENTITY or (node.op == "mul" and split_number(node, index.producer) is not None)
+    )
+
+
+def _factor(index: Index, chain: list[Node]) -> float:
+    factor = 1.0
+    for node in chain:
+        if node.op == "mul" and (parts := split_number(node, index.producer)):
+            factor *= unwrap(parts[1])
+    return factor
+
+
+def _bases(index: Index, angles: int) -> list[tuple[Number, Number]]:
+    """The pairs (theta, rotated elements) that the subgraph names: ``theta ** (arange(0, dim, 2) / dim)``."""
+    found = []
+    for node in index.ancestors(angles):
+        theta, exponent = number(node.args[0]) if node.op == "pow" else None, index.producer(node.args[-1])
+        parts = split_number(exponent, index.producer) if exponent is not None and exponent.op == "div" else None
+        if theta is not None and parts is not None:
+            found.append((theta, parts[1]))
+    return found
+
+
+def _described(theta: Number) -> str:
+    """The path of the dictionary that theta was read from, empty where it was not read from one."""
+    path = str(theta.expr.args[0]) if isinstance(theta, Scalar) and theta.expr.op == "field" else ""
+    return path.removesuffix("['rope_theta']") if path.endswith("['rope_theta']") else ""
+
+
+def _content(path: str, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a configuration holds under a path such as ``rope_parameters['full_attention']``."""
+    content = config
+    for key in re.findall(r"\w+", path):
+        content = content[key]
+    return content if path else {}
+
+
+def frequencies_of(table: RopeTable, config: Mapping[str, Any]) -> Array:
+    """``[rotary_dim / 2]`` radians a position, of a table that was recognised under a configuration."""
+    parameters = _content(table.parameters, config)
+    values = frequencies(table.rope_type, unwrap(table.theta), unwrap(table.rotary_dim), parameters, config)
+    assert values is not None, "a table is only recognised by its frequencies"
+    return values
+
+
+def _are_angles(values: Array, positions: Array, wanted: Array) -> bool:
+    """Whether ``values`` is ``[..., sequence, d]`` of position times frequency, each once or each twice."""
+    layouts = (wanted, np.concatenate((wanted, wanted)), np.repeat(wanted, 2))
+    if values.ndim < 2 or values.shape[-2] != len(positions):
+        return False
+    return any(
+        values.shape[-1] == len(layout) and np.allclose(values, positions[:, None] * layout, rtol=1e-6, atol=0)
+        for layout in layouts
+    )
