@@ -5,15 +5,15 @@ An activation is elementwise, so what is spelled out is evaluated on a few numbe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
+from kunport_codegen.expression import Scalar
 from kunport_codegen.facts import Activation
 from kunport_codegen.graph import Node
 
-from .evaluate import Array, UnevaluableError, erf, evaluate, sigmoid
+from .evaluate import Array, UnevaluableError, evaluate, gelu, sigmoid
 from .index import Index
 
 _OPERATORS = ("silu", "gelu", "relu", "tanh", "sigmoid", "erf")
@@ -22,15 +22,11 @@ _ELEMENTWISE = frozenset((*_OPERATORS, "add", "sub", "mul", "div", "pow", "squar
 _PROBE = np.concatenate((np.linspace(-6, 6, 25), np.random.default_rng(0).standard_normal(15)))
 
 
-def _gelu_tanh(x: Array) -> Array:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
 # Name -> formula, see `Activation`.
 FORMULAS: dict[str, Callable[[Array], Array]] = {
     "silu": lambda x: x * sigmoid(x),
-    "gelu": lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))),
-    "gelu_tanh": _gelu_tanh,
+    "gelu": gelu,
+    "gelu_tanh": lambda x: gelu(x, "tanh"),
     "quick_gelu": lambda x: x * sigmoid(1.702 * x),
     "relu": lambda x: np.maximum(x, 0),
     "relu2": lambda x: np.maximum(x, 0) ** 2,
@@ -54,7 +50,8 @@ def _largest(index: Index, node: Node) -> Activation | None:
     for output in (node, *index.follow(node, lambda user: user.op in _ELEMENTWISE)):
         for source, nodes in index.sources(output, _ELEMENTWISE):
             name = _name(index, source, output)
-            if name is not None:
+            # A constant that the configuration gives may be another one under another configuration.
+            if name is not None and not any(isinstance(arg, Scalar) for each in nodes for arg in each.args):
                 covered = index.exclusive(nodes, output)
                 found = Activation(name, source.id, output.id, covered, output.frame, output.where)
                 break

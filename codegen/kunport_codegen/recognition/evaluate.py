@@ -17,6 +17,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import DType, Node, Ref
 
 Array = NDArray[Any]
+Floats = NDArray[np.float64]
 
 
 class UnevaluableError(Exception):
@@ -129,18 +130,18 @@ def _clamp(value: Array, *bounds: Any, **named: Any) -> Array:
     return np.clip(value, named.get("min", low), named.get("max", high))
 
 
-def sigmoid(value: Array) -> Array:
+def sigmoid(value: Floats) -> Floats:
     return 1 / (1 + np.exp(-value))
 
 
-erf: Callable[[Array], Array] = np.vectorize(math.erf, otypes=[float])
+erf: Callable[[Floats], Floats] = np.vectorize(math.erf, otypes=[float])
 
 
-def gelu(value: Array, approximate: str = "none") -> Array:
+def gelu(value: Floats, approximate: str = "none") -> Floats:
     """The Gaussian error linear unit (arXiv:1606.08415), exactly or by its ``tanh`` approximation."""
     if approximate == "tanh":
-        return np.multiply(value / 2, 1 + np.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)))
-    return np.multiply(value / 2, 1 + erf(value / math.sqrt(2)))
+        return value / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)))
+    return value / 2 * (1 + erf(value / math.sqrt(2)))
 
 
 _RULES: dict[str, Callable[..., Any]] = {
