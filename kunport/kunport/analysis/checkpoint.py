@@ -51,6 +51,11 @@ class StoredTensor:
     file: Path
 
 
+def has_weights(folder: Path) -> bool:
+    """Whether the folder holds tensors at all, rather than only a configuration."""
+    return (folder / INDEX).is_file() or any(folder.glob("*.safetensors"))
+
+
 def read_checkpoint(folder: Path) -> dict[str, StoredTensor]:
     """Every tensor of the folder's checkpoint, by name.
 

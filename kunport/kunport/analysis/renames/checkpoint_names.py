@@ -44,12 +44,13 @@ def from_checkpoint(
     checkpoint of the base model alone lacks it, and a tree of the base model alone lacks what the checkpoint has.
     """
     known = set(state)
-    order = [*conversions, *legacy_conversions()]
     origins: dict[str, Origin] = {}
     gathered: dict[str, dict[str, list[str]]] = {}
     unused = []
     for name in sorted(checkpoint, key=_natural):
-        reached, source, conversion = _loaded_names(order, name)
+        reached, source, conversion = _loaded_names(conversions, name)
+        if _with_base(reached[0], base, known) not in known:  # the table of old names is only parsed where one may help
+            reached, source, conversion = _loaded_names([*conversions, *legacy_conversions()], name)
         reached = [_with_base(each, base, known) for each in reached]
         if reached[0] not in known and name in known:  # in the tree's own form already
             reached, conversion = [name], None
@@ -63,7 +64,7 @@ def from_checkpoint(
             for index, each in enumerate(reached):
                 gathered.setdefault(each, {}).setdefault(source, []).append(name)
                 origins[each] = Origin([], _operations(conversion, index))
-    rank = {source: index for index, source in enumerate(pattern for each in order for pattern in each.sources)}
+    rank = {source: index for index, source in enumerate(pattern for each in conversions for pattern in each.sources)}
     for target, by_source in gathered.items():
         for source in sorted(by_source, key=rank.__getitem__):
             origins[target].sources.append(gathered_pattern(by_source[source], source))

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from kunport.analysis.renames import SubModel, as_saved, conversions_of, from_checkpoint
+from kunport.analysis.renames import SubModel, as_saved, conversions_of, from_checkpoint, read_renames
 from kunport.tiny_models import build, find_case
 
 # One of each kind of difference: stacked experts under other names, a fused projection split, convolutions joined, a
@@ -130,3 +130,24 @@ def test_one_expert_is_still_stacked():
     (rename,) = found.renames
     assert rename.sources == ("model.layers.*.block_sparse_moe.experts.*.w2.weight",)
     assert rename.operations == ("stack",)
+
+
+def test_a_located_checkpoint_is_read_and_a_folder_without_weights_is_taken_as_saved(tmp_path):
+    import shutil
+
+    from kunport.analysis.library import locate
+    from safetensors.torch import save_file
+
+    (tmp_path / "config.json").write_text('{"model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"]}')
+    models, state = [SubModel("", "GPTNeoXForCausalLM", "gpt_neox")], ["lm_head.weight", "gpt_neox.embed_in.weight"]
+    (rename,) = read_renames(locate(tmp_path), models, "gpt_neox", state).renames
+    assert (rename.sources, rename.target) == (("embed_out.weight",), "lm_head.weight")
+
+    save_file({"lm_head.weight": torch.zeros(1), "embed_in.weight": torch.zeros(1)}, tmp_path / "model.safetensors")
+    (rename,) = read_renames(locate(tmp_path), models, "gpt_neox", state).renames
+    assert (rename.sources, rename.target) == (("embed_in.weight",), "gpt_neox.embed_in.weight")
+
+    shutil.copy(locate("gpt_neox").modeling, tmp_path / "modeling_mine.py")
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / "config.json").write_text('{"architectures": ["GPTNeoXForCausalLM"], "model_type": "mine"}')
+    assert read_renames(locate(tmp_path), models, "gpt_neox", state).renames == []
