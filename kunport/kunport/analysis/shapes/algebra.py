@@ -1,9 +1,9 @@
 """Simplification of size expressions: shorter, and never of another value.
 
 An expression is read in two forms. As a *product* it is a constant times factors, which cancel when one size is
-divided by another. As a *polynomial* it is a sum of such products, which merge when sizes are added; what is neither a sum, a
-difference nor a product (``a // b``, ``min(a, b)``, a field) is an atom. All sizes are whole numbers and none is
-negative; configuration fields and the symbols ``batch`` and ``sequence`` are taken to be at least 1.
+divided by another. As a *polynomial* it is a sum of such products, which merge when sizes are added; what is neither
+a sum, a difference nor a product (``a // b``, ``min(a, b)``, a field) is an atom. All sizes are whole numbers and none
+is negative; configuration fields and the symbols ``batch`` and ``sequence`` are taken to be at least 1.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def at_least(a: Expr, b: Expr) -> bool:
     for atoms, coefficient in bounded.items():
         if not atoms:
             floor += coefficient
-        elif coefficient < 0:
+        elif coefficient < 0 or not all(map(_not_negative, atoms)):
             return False
-        elif all(_positive(atom) for atom in atoms):
+        elif all(map(_positive, atoms)):
             floor += coefficient
     return floor >= 0
 
@@ -92,6 +92,12 @@ def length(expr: Expr) -> int:
 
 def _positive(atom: Expr) -> bool:
     return atom.op == "field" or (atom.op == "symbol" and atom.args[0] in ("batch", "sequence"))
+
+
+def _not_negative(atom: Expr) -> bool:
+    """What is computed in another way than listed here is a size, and therefore not negative."""
+    known = [at_least(operand, ZERO) for operand in atom.args if isinstance(operand, Expr)]
+    return any(known) if atom.op == "max" else all(known) if atom.op in ("min", "floordiv") else True
 
 
 def _constant(expr: Expr) -> int:

@@ -84,8 +84,8 @@ def floating_unary(x: TensorType, eps: Any = None) -> TensorType:
 
 @rule("neg floor ceil round trunc sign square bitwise_not nan_to_num frac positive sgn")
 @rule("relu relu6 silu gelu elu selu celu leaky_relu mish softplus softsign hardsigmoid hardswish hardtanh logsigmoid")
-@rule("tanhshrink softshrink hardshrink threshold dropout alpha_dropout dropout1d feature_dropout")
-@rule("contiguous clone detach cpu cuda alias fill zero tril triu")
+@rule("tanhshrink softshrink hardshrink threshold dropout")
+@rule("contiguous clone detach cpu cuda fill tril triu")
 def unchanged(x: TensorType, *settings: Any, **named: Any) -> TensorType:
     return x
 
@@ -95,7 +95,7 @@ def magnitude(x: TensorType) -> TensorType:
     return TensorType(x.shape, dtypes.to_real(x.dtype))
 
 
-@rule("real imag angle")
+@rule("real imag")
 def part(x: TensorType) -> TensorType:
     return TensorType(x.shape, dtypes.to_real(x.dtype))
 

@@ -25,7 +25,7 @@ def _pieces(size: Size, each: Size) -> list[Size]:
         return [size]
     count = full + bool(rest)
     last = sizes.subtract(size, sizes.product((count - 1, each)))
-    return [each] * (count - 1) + [sizes.simplest((each, last)) if not rest else last]
+    return [each] * (count - 1) + [last]
 
 
 @rule("split")
@@ -65,9 +65,8 @@ def tensor_split(x: TensorType, parts: Any = None, dim: Any = 0, **named: Any) -
         spans = pairwise(bounds)
         return _cut(x, where, [sizes.sliced(size, slice(start, stop)) for start, stop in spans])
     count = sizes.as_size(wanted)
-    longer = sizes.value(size) % sizes.value(count)
-    short = sizes.quotient(size, count)
-    return _cut(x, where, [sizes.add(short, 1)] * longer + [short] * (sizes.value(count) - longer))
+    last = sizes.value(count) - 1
+    return _cut(x, where, [sizes.share(size, count, last - place) for place in range(last + 1)])
 
 
 @rule("unbind")

@@ -95,7 +95,7 @@ def extreme_and_position(x: TensorType, dim: Any = None, keepdim: bool = False, 
     return along(x, dim, keepdim)
 
 
-@rule("median mode")
+@rule("median")
 def along(x: TensorType, dim: Any = None, keepdim: bool = False) -> Result:
     if dim is None:
         return TensorType((), x.dtype)
@@ -131,8 +131,3 @@ def bincount(x: TensorType, weights: TensorType | None = None, minlength: Any = 
     """One count for each class; ``minlength`` is taken for their number, as a model that gives it means it."""
     size = sizes.as_size(minlength) if sizes.value(minlength) else unknown_size(symbol)
     return TensorType((size,), dtypes.INT64 if weights is None else weights.dtype)
-
-
-@rule("histc")
-def histogram(x: TensorType, bins: Any = 100, low: Any = 0, high: Any = 0) -> TensorType:
-    return TensorType((sizes.as_size(bins),), x.dtype)

@@ -79,9 +79,12 @@ def quotient(a: Size, b: Size) -> Size:
 
 def quotient_up(a: Size, b: Size) -> Size:
     """``a / b`` rounded up."""
-    if algebra.divides(expr_of(b), expr_of(a)):
-        return quotient(a, b)
-    return quotient(add(a, subtract(b, 1)), b)
+    return share(a, b, subtract(b, 1))
+
+
+def share(a: Size, b: Size, extra: Size) -> Size:
+    """``(a + extra) // b``, where ``extra`` is less than ``b``: ``a // b`` if nothing is left over."""
+    return quotient(a if algebra.divides(expr_of(b), expr_of(a)) else add(a, extra), b)
 
 
 def add(a: Size, b: Size) -> Size:

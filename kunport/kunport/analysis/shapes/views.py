@@ -93,7 +93,7 @@ def transpose(x: TensorType, dim0: Any, dim1: Any) -> TensorType:
     return TensorType(tuple(shape), x.dtype)
 
 
-@rule("t T numpy_T")
+@rule("t T")
 def reverse(x: TensorType) -> TensorType:
     return TensorType(x.shape[::-1], x.dtype)
 
@@ -178,6 +178,6 @@ def view_as_real(x: TensorType) -> TensorType:
     return TensorType((*x.shape, 2), dtypes.to_real(x.dtype))
 
 
-@rule("flip fliplr flipud roll rot90")
+@rule("flip roll")
 def rearranged(x: TensorType, *settings: Any, **named: Any) -> TensorType:
     return x

@@ -10,6 +10,8 @@ import torch
 from kunport_codegen.expression import Expr, Scalar, evaluate, symbols_of
 from kunport_codegen.graph import DType, Ref
 
+from kunport.errors import KunportError
+
 _STEP = re.compile(r"\.?(\w+)|\[(?:'([^']*)'|\"([^\"]*)\"|(-?\d+))\]")
 
 
@@ -45,7 +47,12 @@ class Resolver:
     def scalar(self, expr: Expr) -> Any:
         if expr in self._known:
             return self._known[expr]
-        value = evaluate(expr, lambda path: read_field(self._config, path), self._sizes)
+        try:
+            value = evaluate(expr, lambda path: read_field(self._config, path), self._sizes)
+        except (KeyError, IndexError, TypeError) as error:
+            raise KunportError(
+                f"The expression {expr} cannot be worked out: {error!r}.", "Give the configuration that was analysed."
+            ) from error
         if symbols_of(expr) <= self._fixed:
             self._known[expr] = value
         return value

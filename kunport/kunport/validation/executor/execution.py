@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from kunport.errors import KunportError
 from kunport_codegen.graph import Arg, Body, Graph, Node, refs
+
+from kunport.errors import KunportError
 
 from .arguments import Resolver
 from .masks import additive_mask

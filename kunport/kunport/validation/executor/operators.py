@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn import functional
+
 from kunport.analysis.shapes import canonical
 from kunport.errors import KunportError
-from torch.nn import functional
 
 Function = Callable[..., Any]
 
@@ -63,6 +64,7 @@ _SPECIAL: dict[str, Function] = {
     "getitem": operator.getitem,
     "setitem": _setitem,
     "copy": _copy,
+    "fill": torch.full_like,
     "to": _to,
     "type": _to,
     "where": torch.where,
