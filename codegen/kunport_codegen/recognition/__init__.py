@@ -11,6 +11,7 @@ from kunport_codegen.graph import Graph
 
 from .activations import find_activations
 from .attention import find_attentions
+from .experts import find_experts
 from .index import Index
 from .norms import find_norms
 from .ropes import find_ropes
@@ -20,13 +21,15 @@ from .tables import find_tables
 def recognize(graph: Graph) -> Facts:
     """The facts of a graph, each in order of execution."""
     index = Index(graph)
+    activations = find_activations(index)
     tables = find_tables(index)
     return Facts(
         norms=find_norms(index),
         tables=tables,
         ropes=find_ropes(index, tables),
         attentions=find_attentions(index),
-        activations=find_activations(index),
+        experts=find_experts(index, activations),
+        activations=activations,
     )
 
 

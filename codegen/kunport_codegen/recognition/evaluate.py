@@ -140,8 +140,10 @@ erf: Callable[[Floats], Floats] = np.vectorize(math.erf, otypes=[float])
 def gelu(value: Floats, approximate: str = "none") -> Floats:
     """The Gaussian error linear unit (arXiv:1606.08415), exactly or by its ``tanh`` approximation."""
     if approximate == "tanh":
-        return value / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)))
-    return value / 2 * (1 + erf(value / math.sqrt(2)))
+        share: Floats = np.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3))
+    else:
+        share = erf(value / math.sqrt(2))
+    return value / 2 * (1 + share)
 
 
 _RULES: dict[str, Callable[..., Any]] = {
@@ -156,8 +158,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "tanh": lambda a: np.tanh(a),
     "sigmoid": sigmoid,
     "erf": erf,
-    "relu": lambda a: np.maximum(a, 0),
-    "silu": lambda a: a * sigmoid(a),
+    "relu": lambda a, **_: np.maximum(a, 0),
+    "silu": lambda a, **_: a * sigmoid(a),
     "gelu": gelu,
     "cos": lambda a: np.cos(a),
     "sin": lambda a: np.sin(a),

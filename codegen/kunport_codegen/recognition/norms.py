@@ -123,7 +123,7 @@ def _uncast(index: Index, node: Node) -> Node:
     """The tensor before casts to float32, which lose nothing."""
     while node.op == "to" and node.dtype == FLOAT32:
         before = index.producer(node.args[0])
-        if before is None:
+        if before is None or before.dtype == DType("float64"):
             break
         node = before
     return node
