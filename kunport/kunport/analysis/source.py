@@ -26,7 +26,7 @@ from kunport.errors import KunportError
 # Strings and comments are matched only to be stepped over: what they hold may look like a definition.
 _TOKENS = re.compile(
     r'''"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""|\'\'\'[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*\'\'\''''
-    r'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\#[^\n]*|^(?P<word>@|[A-Za-z_]\w*)''',
+    r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\#[^\n]*|^(?P<word>@|[A-Za-z_]\w*)""",
     re.DOTALL | re.MULTILINE,
 )
 _DEFINITION = re.compile(r"(?:async\s+)?(class|def)\s+(\w+)")
@@ -85,21 +85,23 @@ class SourceFile:
 
     def statements(self, first: int, last: int) -> list[ast.stmt]:
         """The statements of whole lines, by Python's parser, with line numbers of the file."""
-        text = "\n" * (first - 1) + "\n".join(self.lines[first - 1 : last])
         try:
-            return ast.parse(text).body
-        except SyntaxError as error:
-            raise self.syntax_error(error) from None
+            return ast.parse("\n" * (first - 1) + "\n".join(self.lines[first - 1 : last])).body
+        except SyntaxError:  # the scan may have cut inside brackets: code at the first column there is legal
+            return [statement for statement in self.check().body if first <= statement.lineno <= last]
 
-    def check(self) -> None:
-        """Raises a `KunportError` naming the line if the file is not valid Python as a whole."""
+    def check(self) -> ast.Module:
+        """The whole file by Python's parser.
+
+        Raises:
+            KunportError: it is not valid Python; the line is named.
+        """
         try:
-            ast.parse(self.text)
+            return ast.parse(self.text)
         except SyntaxError as error:
-            raise self.syntax_error(error) from None
-
-    def syntax_error(self, error: SyntaxError) -> KunportError:
-        return KunportError(f"{self.path}, line {error.lineno}, is not valid Python: {error.msg}.", "Correct that line.")
+            raise KunportError(
+                f"{self.path}, line {error.lineno}, is not valid Python: {error.msg}.", "Correct that line."
+            ) from None
 
     def parse(self, statement: ast.stmt) -> cst.BaseStatement:
         """The LibCST tree of a statement of the file, at any depth, with its positions noted."""
@@ -150,7 +152,7 @@ class Positions:
     """
 
     def __init__(self) -> None:
-        self.syntax: dict[cst.ClassDef, ast.stmt] = {}
+        self.syntax: dict[cst.CSTNode, ast.stmt] = {}
         self._lines: dict[cst.CSTNode, int] = {}
         self._several: dict[cst.CSTNode, int] = {}
 
@@ -169,7 +171,7 @@ class Positions:
             self._align_blocks(statement, node)
 
     def _align_blocks(self, statement: ast.stmt, node: cst.CSTNode) -> None:
-        if isinstance(node, cst.ClassDef):
+        if isinstance(node, cst.ClassDef | cst.Import | cst.ImportFrom):
             self.syntax[node] = statement
         for block in ("body", "orelse", "finalbody"):
             inner, part = getattr(statement, block, None), getattr(node, block, None)

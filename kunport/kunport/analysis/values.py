@@ -7,11 +7,12 @@ Numbers that come from the configuration or from run-time sizes are `Scalar`. Ev
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
+from kunport_codegen.graph import Location
 
 from kunport.analysis.shapes import TensorType
 
@@ -27,13 +28,14 @@ class Tensor:
     """A cell that holds a tensor: the id of the node that made it, replaced when the source writes in place.
 
     ``state`` says that a parameter or a saved buffer owns the cell. ``view`` is how it was cut from
-    another cell, so that a write through it reaches that cell.
+    another cell, whose memory it shares. ``version`` counts the writes.
     """
 
     id: int
     type: TensorType
     state: State | None = None
     view: View | None = None
+    version: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -54,11 +56,12 @@ class State:
 
 @dataclass(slots=True)
 class View:
-    """How a tensor was cut from another one: ``getitem`` with this index, or a change of shape."""
+    """How a tensor was cut from another one: ``op`` of ``base`` and ``args``, when ``base`` was at ``version``."""
 
     base: Tensor
     op: str
     args: tuple[Value, ...]
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,40 @@ class Device:
 
     type: str = "cpu"
     index: int | None = None
+
+
+class OrderedSet(dict[Value, None]):
+    """A set that keeps the order in which its items came, so that runs are alike."""
+
+    def __init__(self, items: Iterable[Value] = ()) -> None:
+        super().__init__(dict.fromkeys(items))
+
+    def add(self, item: Value) -> None:
+        self[item] = None
+
+    def discard(self, item: Value) -> None:
+        super().pop(item, None)
+
+    def remove(self, item: Value) -> None:
+        del self[item]
+
+    def union(self, *others: Iterable[Value]) -> OrderedSet:
+        return OrderedSet(item for items in (self, *others) for item in items)
+
+    def issubset(self, others: Iterable[Value]) -> bool:
+        return set(self) <= set(others)
+
+
+class Results(tuple[Value, ...]):
+    """The results of an operator with several; those of sorting and of extremes also have names."""
+
+    @property
+    def values(self) -> Value:
+        return self[0]
+
+    @property
+    def indices(self) -> Value:
+        return self[1]
 
 
 class FieldList(list[Value]):
@@ -98,6 +135,7 @@ class Function:
     scope: Scope
     owner: SourceClass | None = None
     kind: str = "function"
+    setter: Function | None = None
     defaults: dict[str, Value] = field(default_factory=dict)
     attributes: dict[str, Value] = field(default_factory=dict)
 
@@ -114,6 +152,7 @@ class Native:
     call: Callable[..., Value]
     raw: bool = False
     lazy: bool = False
+    classmethod: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -172,13 +211,23 @@ Class = SourceClass | NativeClass
 
 @dataclass(slots=True, eq=False)
 class Instance:
-    """An object. ``items`` are those of a module container, a list or a dictionary; ``path`` its place in the tree."""
+    """An object.
+
+    Attributes:
+        items: those of a module container, a list or a dictionary.
+        path: its place in the module tree, once that is named.
+        partial: why its constructor did not run to its end, "" where it did.
+        renamed: other names of its attributes (a configuration's ``attribute_map``).
+        where: the line that made it.
+    """
 
     cls: Class
     attributes: dict[str, Value] = field(default_factory=dict)
     items: list[Value] | dict[str, Value] | None = None
     path: str | None = None
     partial: str = ""
+    renamed: dict[str, str] | None = None
+    where: Location | None = None
 
     def __repr__(self) -> str:
         return f"<{self.cls.short} {self.path or ''}>"

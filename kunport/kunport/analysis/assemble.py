@@ -1,0 +1,169 @@
+"""From a located model and its configuration to its graph: construct, run once on symbolic token ids, collect."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import libcst as cst
+from kunport_codegen.expression import symbol
+from kunport_codegen.graph import DType, Graph, Node, refs
+
+from kunport.analysis.config_object import configuration_object
+from kunport.analysis.interpreter import Failure, Interpreter, Raised
+from kunport.analysis.interpreter.calls import run_forward
+from kunport.analysis.shapes import TensorType
+from kunport.analysis.tree import Tree
+from kunport.analysis.values import Bound, Function, Instance, SourceClass, Tensor, Value
+from kunport.errors import KunportError
+
+# The sizes that stand for any: a batch, and a length that no configuration has.
+BATCH, SEQUENCE = symbol("batch", 2), symbol("sequence", 11)
+
+
+def assemble(
+    module: str, architecture: str, roots: list[Path], config: dict[str, Any], config_class: tuple[str, str] | None
+) -> Graph:
+    """The graph of a model.
+
+    Args:
+        module: dotted name of the modeling file below one of ``roots``.
+        architecture: the class to construct and run.
+        roots: folders that hold the packages and modules of the source.
+        config: the effective configuration as plain data.
+        config_class: (dotted module, name) of the configuration's class, None for a configuration without one.
+
+    Raises:
+        KunportError: the source is not valid Python, or does not define the architecture.
+    """
+    interpreter = Interpreter(roots)
+    interpreter.trace.begin(architecture)
+    cls = _load(interpreter, module, architecture)
+    settings = configuration_object(interpreter, config, config_class)
+    model = interpreter.instantiate(cls, [settings], {})
+    if not isinstance(model, Instance):
+        raise KunportError(f"{architecture} in {module} is not a model class.", "Name the class of a language model.")
+    tree = Tree(model)
+    constructed = len(interpreter.trace.nodes)
+    output = _run(interpreter, model)
+    return _graph(interpreter, tree, architecture, config, output, constructed, model)
+
+
+def _load(interpreter: Interpreter, module: str, architecture: str) -> SourceClass:
+    try:
+        namespace = interpreter.load(module)
+        namespace.file.check()
+        cls = namespace.get(architecture)
+    except KeyError:
+        raise KunportError(f"{module} defines no class {architecture}.", "Name one of its classes.") from None
+    except (Failure, Raised) as problem:
+        raise KunportError(f"{architecture} in {module} cannot be read: {problem}.", "Check the source.") from None
+    if not isinstance(cls, SourceClass):
+        raise KunportError(f"{architecture} in {module} is not a class.", "Name the class of a language model.")
+    return cls
+
+
+def _run(interpreter: Interpreter, model: Instance) -> Value:
+    trace = interpreter.trace
+    interpreter.default_dtype = DType("float32")
+    frame = trace.frames[1]
+    with trace.inside(frame):
+        kind = TensorType((BATCH, SEQUENCE), DType("int64"))
+        ids = Tensor(trace.emit("input", ("input_ids",), kind=kind).id, kind)
+        options = {"use_cache": False} if _takes(interpreter, model, "use_cache") else {}
+        try:
+            result = run_forward(interpreter, model, [], {"input_ids": ids, **options}, frame)
+        except (Failure, Raised) as problem:
+            result = interpreter.unknown(str(problem), ids)
+    return _logits(interpreter, result)
+
+
+def _takes(interpreter: Interpreter, model: Instance, name: str) -> bool:
+    method = interpreter.find(model, "forward")
+    function = method.function if isinstance(method, Bound) else method
+    if not isinstance(function, Function) or isinstance(function.node, cst.Lambda):
+        return False
+    parameters = function.node.params
+    named = {each.name.value for each in (*parameters.params, *parameters.kwonly_params)}
+    return name in named or parameters.star_kwarg is not None
+
+
+def _logits(interpreter: Interpreter, result: Value) -> Value:
+    if isinstance(result, Instance):
+        return result.attributes.get("logits")
+    if isinstance(result, dict):
+        return result.get("logits")
+    return result[0] if isinstance(result, tuple) and result else result
+
+
+def _graph(
+    interpreter: Interpreter,
+    tree: Tree,
+    architecture: str,
+    config: dict[str, Any],
+    output: Value,
+    constructed: int,
+    model: Instance,
+) -> Graph:
+    trace = interpreter.trace
+    for tensor, node in interpreter.states:
+        assert tensor.state is not None
+        if tensor.state.path:
+            node.args = (tensor.state.path,)
+        else:
+            node.op, node.args = "unknown", ("a parameter outside of the module tree",)
+    result = interpreter.argument_or_none(output)
+    return Graph(
+        architecture=architecture,
+        model_type=str(config.get("model_type", "")),
+        config=config,
+        nodes=_needed(trace.nodes, constructed, result),
+        frames=trace.frames,
+        modules=tree.modules,
+        parameters=tree.parameters,
+        tied=_tied(interpreter, tree, model, config),
+        guards=trace.guards,
+        sources={name: file.digest for name, file in sorted(interpreter.names.files.items())},
+        notes=trace.notes,
+        output=result,
+    )
+
+
+def _needed(nodes: list[Node], constructed: int, output: Any) -> list[Node]:
+    """The nodes of the run, and those of the constructor that it reads."""
+    wanted = set(refs(output))
+    kept: list[Node] = []
+    for position in range(len(nodes) - 1, -1, -1):
+        node = nodes[position]
+        incomplete = node.op == "unknown" and node.args[0] != "a parameter outside of the module tree"
+        if position >= constructed or node.id in wanted or incomplete:
+            kept.append(node)
+            wanted.update(_operands(node))
+    return kept[::-1]
+
+
+def _operands(node: Node) -> set[int]:
+    found = {*refs(node.args), *refs(node.kwargs)}
+    if node.body is not None:
+        found |= set(refs([[before, after] for _, before, after in node.body.carried])) | set(refs(node.body.skip))
+        for inner in node.body.nodes:
+            found |= _operands(inner)
+    return found
+
+
+def _tied(interpreter: Interpreter, tree: Tree, model: Instance, config: dict[str, Any]) -> list[tuple[str, str]]:
+    """Tensors with two names: shared by the constructor, or tied afterwards because the configuration says so."""
+    tied = list(tree.shared)
+    if not config.get("tie_word_embeddings", False):
+        return tied
+    try:
+        keys = interpreter.attribute(model, "_tied_weights_keys")
+    except (Failure, Raised):
+        return tied
+    if isinstance(keys, dict):
+        for pattern, source in keys.items():
+            for path in tree.parameters:
+                if re.fullmatch(pattern, path) and source in tree.parameters and path != source:
+                    tied.append((path, source))
+    return tied

@@ -1,0 +1,73 @@
+"""The configuration as the modeling code sees it: an object of its class whose values remember their path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kunport_codegen.graph import DType
+
+from kunport.analysis.interpreter import Failure, Interpreter, Raised
+from kunport.analysis.interpreter.attributes import MISSING, class_member
+from kunport.analysis.interpreter.containers import lift
+from kunport.analysis.values import Class, Instance, NativeClass, SourceClass
+
+# How the analysis runs the model, whatever the configuration says.
+_RUN = {
+    "_attn_implementation_internal": "eager",
+    "_attn_implementation": "eager",
+    "_experts_implementation_internal": "eager",
+    "_experts_implementation": "eager",
+    "_output_attentions": False,
+    "output_attentions": False,
+    "output_hidden_states": False,
+    "return_dict": True,
+    "use_return_dict": True,
+    "dtype": DType("model"),
+    "torch_dtype": DType("model"),
+    "use_cache": False,
+    "pretraining_tp": 1,
+}
+
+
+def configuration_object(
+    interpreter: Interpreter, config: dict[str, Any], config_class: tuple[str, str] | None, path: str = ""
+) -> Instance:
+    """The configuration as an object of its source class, whose methods and properties are interpreted.
+
+    Args:
+        config: the effective configuration, plain.
+        config_class: (dotted module, name) of its class, None for an object without methods.
+        path: how expressions name it below ``config``, "" for the configuration itself.
+    """
+    cls: Class = NativeClass("configuration")
+    if config_class is not None:
+        try:
+            found = interpreter.load(config_class[0]).get(config_class[1])
+        except (Failure, Raised, KeyError):
+            found = None
+        if isinstance(found, SourceClass):
+            cls = found
+    return _object(interpreter, cls, config, path)
+
+
+def _object(interpreter: Interpreter, cls: Class, config: dict[str, Any], path: str) -> Instance:
+    instance = Instance(cls)
+    parts = _parts(interpreter, cls)
+    renamed = class_member(interpreter, cls.mro, "attribute_map")
+    instance.renamed = dict(renamed) if isinstance(renamed, dict) and renamed else None
+    for name, value in config.items():
+        inner = f"{path}.{name}" if path else name
+        if isinstance(value, dict) and name in parts:
+            instance.attributes[name] = _object(interpreter, parts[name], value, inner)
+        else:
+            instance.attributes[name] = lift(value, inner)
+    instance.attributes.update(_RUN)
+    return instance
+
+
+def _parts(interpreter: Interpreter, cls: Class) -> dict[str, Class]:
+    """The classes of a configuration's parts (``text_config``)."""
+    parts = class_member(interpreter, cls.mro, "sub_configs")
+    if parts is MISSING or not isinstance(parts, dict):
+        return {}
+    return {name: part for name, part in parts.items() if isinstance(part, SourceClass)}

@@ -1,0 +1,193 @@
+"""Attributes and items of abstract values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kunport_codegen.expression import unwrap
+from kunport_codegen.graph import DType
+
+from kunport.analysis.interpreter import containers
+from kunport.analysis.interpreter.operations import describe, is_tensor
+from kunport.analysis.interpreter.signals import Failure, Raised
+from kunport.analysis.intrinsics.registry import external
+from kunport.analysis.values import (
+    Bound,
+    Class,
+    Device,
+    Function,
+    Instance,
+    Native,
+    NativeClass,
+    Opaque,
+    Partial,
+    PythonModule,
+    SourceClass,
+    Super,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from kunport.analysis.interpreter import Interpreter
+
+MISSING = object()
+
+
+def class_member(interpreter: Interpreter, classes: list[Class], name: str) -> Value:
+    """The first member of that name along a resolution order, `MISSING` without one."""
+    for cls in classes:
+        if isinstance(cls, SourceClass):
+            if name in cls.namespace or name in cls.members:
+                return interpreter.own_member(cls, name)
+        elif name in cls.members:
+            return cls.members[name]
+    return MISSING
+
+
+def bind(interpreter: Interpreter, member: Value, receiver: Value) -> Value:
+    """A class member as it is seen through an instance or, for class methods, the class."""
+    if isinstance(member, Function):
+        if member.kind == "property":
+            return interpreter.call(member, [receiver], {})
+        if member.kind == "staticmethod":
+            return member
+        if member.kind == "classmethod":
+            return Bound(receiver.cls if isinstance(receiver, Instance) else receiver, member)
+        return Bound(receiver, member)
+    return Bound(receiver, member) if isinstance(member, Native) else member
+
+
+def get(interpreter: Interpreter, value: Value, name: str) -> Value:
+    """``value.name``.
+
+    Raises:
+        Raised: there is no such attribute (AttributeError).
+        Failure: whether there is one is not known.
+    """
+    if isinstance(value, Instance):
+        return _of_instance(interpreter, value, name)
+    if is_tensor(value):
+        return interpreter.tensor_attribute(value, name)
+    if isinstance(value, SourceClass | NativeClass):
+        return _of_class(interpreter, value, name)
+    if isinstance(value, PythonModule):
+        return interpreter.names.resolve(value.namespace.dotted, name)
+    if isinstance(value, Opaque):
+        dotted = f"{value.name}.{name}"
+        found = external(dotted)
+        return Opaque(dotted, value.reason) if found is None else found
+    if isinstance(value, Super):
+        return _of_super(interpreter, value, name)
+    if isinstance(value, Function | Native):
+        return _of_function(value, name)
+    if isinstance(value, Partial):
+        return {"func": value.function, "args": value.args, "keywords": value.kwargs}[name]
+    if isinstance(value, Bound):
+        return value.receiver if name == "__self__" else get(interpreter, value.function, name)
+    if isinstance(value, DType):
+        return interpreter.dtype_attribute(value, name)
+    if isinstance(value, Device):
+        if name in ("type", "index"):
+            return getattr(value, name)
+    elif containers.has_method(unwrap(value), name):
+        return containers.method(value, name)
+    raise Raised("AttributeError", f"{describe(value)} has no attribute {name}")
+
+
+def _of_instance(interpreter: Interpreter, value: Instance, name: str) -> Value:
+    if value.renamed:
+        name = value.renamed.get(name, name)
+    if name in value.attributes:
+        return value.attributes[name]
+    found = class_member(interpreter, value.cls.mro, name)
+    if found is not MISSING:
+        return bind(interpreter, found, value)
+    if name == "__class__":
+        return value.cls
+    if name == "__dict__":
+        return value.attributes
+    getter = class_member(interpreter, value.cls.mro, "__getattr__")
+    if getter is not MISSING:
+        return interpreter.call(bind(interpreter, getter, value), [name], {})
+    if value.partial:
+        raise Failure(f"{describe(value.cls)} was only built in part ({value.partial}), so that .{name} is not known")
+    if reason := _unread_ancestor(value.cls):
+        raise Failure(f"the attribute {name} may come from {reason}")
+    raise Raised("AttributeError", f"{value.cls.short} has no attribute {name}")
+
+
+def _unread_ancestor(cls: Class) -> str:
+    for ancestor in cls.mro:
+        if isinstance(ancestor, NativeClass) and ancestor.reason:
+            return f"{ancestor.name}, which is {ancestor.reason}"
+    return ""
+
+
+def _of_class(interpreter: Interpreter, value: Class, name: str) -> Value:
+    if name in ("__name__", "__qualname__"):
+        return value.short
+    if name == "__mro__":
+        return tuple(value.mro)
+    found = class_member(interpreter, value.mro, name)
+    if found is MISSING:
+        if name == "__dict__":
+            return value.namespace if isinstance(value, SourceClass) else value.members
+        if isinstance(value, NativeClass) and (inner := external(f"{value.name}.{name}")) is not None:
+            return inner
+        if reason := _unread_ancestor(value):
+            raise Failure(f"the attribute {name} may come from {reason}")
+        raise Raised("AttributeError", f"{value.name} has no attribute {name}")
+    if isinstance(found, Function) and found.kind == "classmethod":
+        return Bound(value, found)
+    if isinstance(found, Native) and found.classmethod:
+        return Bound(value, found)
+    return found
+
+
+def _of_super(interpreter: Interpreter, value: Super, name: str) -> Value:
+    receiver = value.receiver
+    order = receiver.cls.mro if isinstance(receiver, Instance) else receiver.mro
+    found = class_member(interpreter, order[order.index(value.owner) + 1 :], name)
+    if found is MISSING:
+        if reason := _unread_ancestor(value.owner):
+            raise Failure(f"the attribute {name} may come from {reason}")
+        raise Raised("AttributeError", f"super() has no attribute {name}")
+    return bind(interpreter, found, receiver)
+
+
+def _of_function(value: Function | Native, name: str) -> Value:
+    if name in ("__name__", "__qualname__"):
+        return value.name.rpartition(".")[2]
+    if isinstance(value, Function) and name in value.attributes:
+        return value.attributes[name]
+    if name == "__doc__":
+        return None
+    raise Raised("AttributeError", f"{value.name} has no attribute {name}")
+
+
+def put(interpreter: Interpreter, value: Value, name: str, new: Value) -> None:
+    """``value.name = new``."""
+    if isinstance(value, Instance):
+        name = value.renamed.get(name, name) if value.renamed else name
+        member = class_member(interpreter, value.cls.mro, name)
+        if isinstance(member, Function) and member.setter is not None:
+            interpreter.call(member.setter, [value, new], {})
+        else:
+            value.attributes[name] = new
+    elif isinstance(value, SourceClass):
+        value.namespace[name] = new
+    elif isinstance(value, Function):
+        value.attributes[name] = new
+    elif is_tensor(value):
+        interpreter.set_tensor_attribute(value, name, new)
+    elif isinstance(value, Opaque):
+        pass  # a flag of a package, such as a backend's precision
+    else:
+        raise Failure(f"setting the attribute {name} of {describe(value)}")
+
+
+def delete(interpreter: Interpreter, value: Value, name: str) -> None:
+    if isinstance(value, Instance) and name in value.attributes:
+        del value.attributes[name]
+    else:
+        raise Raised("AttributeError", f"{describe(value)} has no attribute {name}")

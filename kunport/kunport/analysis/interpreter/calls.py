@@ -1,0 +1,317 @@
+"""Functions, classes and calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from kunport_codegen.expression import Scalar
+from kunport_codegen.graph import Frame
+
+from kunport.analysis.interpreter import attributes, operations, statements
+from kunport.analysis.interpreter.expressions import evaluate
+from kunport.analysis.interpreter.scope import Scope
+from kunport.analysis.interpreter.signals import Failure, Raised, Return
+from kunport.analysis.values import (
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Native,
+    NativeClass,
+    Opaque,
+    Partial,
+    SourceClass,
+    Unknown,
+    Value,
+    is_subclass,
+    linearize,
+)
+
+if TYPE_CHECKING:
+    from kunport.analysis.interpreter import Interpreter
+
+_DEPTH = 150  # of calls inside calls, before they are taken to be endless
+MODULE = "torch.nn.Module"
+
+
+def call(interpreter: Interpreter, value: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """``value(*args, **kwargs)``; what the source's functions fail at becomes an unknown value.
+
+    Raises:
+        Raised: the source raises, and something around catches.
+        Failure: the call itself makes no sense to the analysis.
+    """
+    if isinstance(value, Bound):
+        return call(interpreter, value.function, [value.receiver, *args], kwargs)
+    if isinstance(value, Function):
+        return _contained(interpreter, value, args, kwargs)
+    if isinstance(value, Native):
+        return call_native(interpreter, value, args, kwargs)
+    if isinstance(value, Instance):
+        return _call_instance(interpreter, value, args, kwargs)
+    if isinstance(value, SourceClass | NativeClass):
+        return instantiate(interpreter, value, args, kwargs)
+    if isinstance(value, Partial):
+        return call(interpreter, value.function, [*value.args, *args], {**value.kwargs, **kwargs})
+    if isinstance(value, Opaque):
+        return interpreter.unknown(f"{value.name} is {value.reason}", *args, *kwargs.values())
+    if isinstance(value, Unknown):
+        return interpreter.unknown(f"a call of an unknown value ({value.reason})", value, *args, *kwargs.values())
+    raise Failure(f"a call of {operations.describe(value)}")
+
+
+def call_native(interpreter: Interpreter, value: Native, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if not value.raw:
+        args = [_decided(interpreter, each) for each in args]
+        kwargs = {key: _decided(interpreter, each) for key, each in kwargs.items()}
+    try:
+        return value.call(interpreter, *args, **kwargs)
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+        if interpreter.debug:
+            raise
+        raise Failure(f"{value.name} with arguments that the analysis does not know ({error})") from error
+
+
+def _decided(interpreter: Interpreter, value: Value) -> Value:
+    """Flags, names and absent values decide what a native does; numbers only flow through it."""
+    return interpreter.pin(value) if isinstance(value, Scalar) and isinstance(value.value, bool | str | None) else value
+
+
+def _call_instance(interpreter: Interpreter, value: Instance, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if not is_subclass(value.cls, MODULE):
+        method = interpreter.find(value, "__call__")
+        if method is None:
+            raise Failure(f"a call of an object of {value.cls.short}")
+        return call(interpreter, method, args, kwargs)
+    with interpreter.trace.entered("module", value.cls.short, value.path or "") as frame:
+        return run_forward(interpreter, value, args, kwargs, frame)
+
+
+def run_forward(
+    interpreter: Interpreter, value: Instance, args: list[Value], kwargs: dict[str, Value], frame: Frame
+) -> Value:
+    """A module's forward, in the frame that is open for it."""
+    method = interpreter.find(value, "forward")
+    if method is None:
+        raise Failure(f"{value.cls.short} has no forward")
+    function = method.function if isinstance(method, Bound) else method
+    if isinstance(function, Function):
+        result = _contained(interpreter, function, [value, *args], kwargs, frame)
+    else:
+        frame.inputs = interpreter.arguments({str(key): each for key, each in enumerate(args)} | kwargs)
+        result = call(interpreter, method, args, kwargs)
+    frame.output = interpreter.argument_or_none(result)
+    return result
+
+
+def _contained(
+    interpreter: Interpreter,
+    function: Function,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    frame: Frame | None = None,
+) -> Value:
+    """Runs a function of the source; a failure inside becomes an unknown value, a constructor's a partial object."""
+    where, depth = interpreter.trace.where, interpreter.depth
+    try:
+        return _run(interpreter, function, args, kwargs, frame)
+    except (Failure, Raised) as problem:
+        if not interpreter.contains(problem):
+            raise
+        reason = problem.reason if isinstance(problem, Failure) else f"{function.name} raises {problem}"
+        result = interpreter.unknown(reason, *args, *kwargs.values())
+        if function.name == "__init__" and isinstance(args[0], Instance):
+            args[0].partial = args[0].partial or f"{interpreter.trace.where}: {reason}"
+            return None
+        return result
+    finally:
+        interpreter.trace.where, interpreter.depth = where, depth
+
+
+def _run(
+    interpreter: Interpreter, function: Function, args: list[Value], kwargs: dict[str, Value], frame: Frame | None
+) -> Value:
+    interpreter.depth += 1
+    if interpreter.depth > _DEPTH:
+        raise Failure(f"calls nested deeper than {_DEPTH}")
+    scope = Scope(function.scope.namespace, function.scope, function=function, receiver=args[0] if args else None)
+    _bind_parameters(interpreter, function, args, kwargs, scope)
+    if isinstance(function.node, cst.Lambda):
+        return evaluate(interpreter, function.node.body, scope)
+    if frame is not None or function.name == "__init__":
+        if frame is not None:
+            frame.inputs = interpreter.arguments(scope.variables)
+        return _body(interpreter, function.node, scope)
+    with interpreter.trace.entered("function", function.name) as own:
+        own.inputs = interpreter.arguments(scope.variables)
+        result = _body(interpreter, function.node, scope)
+        own.output = interpreter.argument_or_none(result)
+    return result
+
+
+def _body(interpreter: Interpreter, node: cst.FunctionDef, scope: Scope) -> Value:
+    signal = statements.block(interpreter, node.body.body, scope)
+    return signal.value if isinstance(signal, Return) else None
+
+
+def _bind_parameters(
+    interpreter: Interpreter, function: Function, args: list[Value], kwargs: dict[str, Value], scope: Scope
+) -> None:
+    parameters, variables = function.node.params, scope.variables
+    rest, named = list(args), dict(kwargs)
+    for parameter in (*parameters.posonly_params, *parameters.params):
+        name = parameter.name.value
+        if rest:
+            variables[name] = rest.pop(0)
+        else:
+            variables[name] = _argument(function, name, named)
+    if isinstance(parameters.star_arg, cst.Param):
+        variables[parameters.star_arg.name.value] = tuple(rest)
+        rest = []
+    for parameter in parameters.kwonly_params:
+        variables[parameter.name.value] = _argument(function, parameter.name.value, named)
+    if parameters.star_kwarg is not None:
+        variables[parameters.star_kwarg.name.value] = named
+        named = {}
+    if rest or named:
+        surplus = ", ".join(named) or f"{len(rest)} more"
+        raise Raised("TypeError", f"{function.name} does not take {surplus}")
+
+
+def _argument(function: Function, name: str, named: dict[str, Value]) -> Value:
+    if name in named:
+        return named.pop(name)
+    if name in function.defaults:
+        return function.defaults[name]
+    raise Raised("TypeError", f"{function.name} needs {name}")
+
+
+def make_function(
+    interpreter: Interpreter, node: cst.FunctionDef | cst.Lambda, scope: Scope, owner: SourceClass | None = None
+) -> Value:
+    """The value of a ``def`` or ``lambda``, decorators applied."""
+    name = node.name.value if isinstance(node, cst.FunctionDef) else "<lambda>"
+    outside = scope.parent if scope.cls is not None and scope.parent is not None else scope
+    function = Function(name, node, outside, owner)
+    for parameter in (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params):
+        if parameter.default is not None:
+            function.defaults[parameter.name.value] = evaluate(interpreter, parameter.default, scope)
+    decorators = node.decorators if isinstance(node, cst.FunctionDef) else ()
+    return _decorate(interpreter, function, [each.decorator for each in decorators], scope)
+
+
+def _decorate(interpreter: Interpreter, value: Value, decorators: list[cst.BaseExpression], scope: Scope) -> Value:
+    for node in reversed(decorators):
+        if isinstance(node, cst.Attribute) and node.attr.value == "setter":
+            prior = evaluate(interpreter, node.value, scope)
+            prior.setter, value = value, prior
+            continue
+        decorator = evaluate(interpreter, node, scope)
+        if isinstance(decorator, Opaque | Unknown):
+            why = decorator.reason if isinstance(decorator, Unknown) else f"{decorator.name} is {decorator.reason}"
+            return Opaque(value.name, f"wrapped by a decorator that is not known ({why})")
+        value = call(interpreter, decorator, [value], {})
+    return value
+
+
+def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> Value:
+    """The value of a ``class`` statement. Its body waits until members are asked for."""
+    bases: list[Class] = []
+    for each in node.bases:
+        base = evaluate(interpreter, interpreter.expression(each, scope), scope)
+        if isinstance(base, Opaque):
+            base = NativeClass(base.name, reason=base.reason)
+        if not isinstance(base, SourceClass | NativeClass):
+            base = NativeClass(operations.describe(base), reason="no class that the analysis knows")
+        bases.append(base)
+    cls = SourceClass(node.name, node, scope, tuple(bases))
+    try:
+        cls.mro = linearize(cls, cls.bases)
+    except TypeError as error:
+        raise Failure(str(error)) from None
+    for name, statement in _members(node.body):
+        cls.members.setdefault(name, []).append(statement)
+    decorators = [interpreter.expression(each, scope) for each in node.decorator_list]
+    return _decorate(interpreter, cls, decorators, scope)
+
+
+def _members(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+    """(name, statement that binds it) for the members of a class body."""
+    for statement in body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, statement
+            case ast.Assign(targets=targets):
+                for target in targets:
+                    names = target.elts if isinstance(target, ast.Tuple) else [target]
+                    yield from ((each.id, statement) for each in names if isinstance(each, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None:
+                yield name, statement
+            case ast.If() | ast.Try():
+                yield from ((name, statement) for name, _ in _members(statement.body))
+
+
+def own_member(interpreter: Interpreter, cls: SourceClass, name: str) -> Value:
+    """A member of the class itself, evaluated on first use."""
+    if name not in cls.namespace:
+        scope = Scope(cls.scope.namespace, cls.scope, variables=cls.namespace, cls=cls)
+        where = interpreter.trace.where
+        for statement in cls.members[name]:
+            node = cls.scope.namespace.file.parse(statement)
+            if isinstance(node, cst.FunctionDef):
+                cls.namespace[name] = make_function(interpreter, node, scope, cls)
+            else:
+                interpreter.execute(node, scope)
+        interpreter.trace.where = where
+    return cls.namespace[name]
+
+
+def instantiate(interpreter: Interpreter, cls: Class, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """``cls(*args, **kwargs)``."""
+    maker = attributes.class_member(interpreter, cls.mro, "__new__")
+    if isinstance(maker, Native):
+        return call(interpreter, maker, [cls, *args], kwargs)
+    if isinstance(cls, NativeClass) and cls.reason:
+        return call(interpreter, Opaque(cls.name, cls.reason), args, kwargs)
+    instance = Instance(cls, where=interpreter.trace.where)
+    initializer = attributes.class_member(interpreter, cls.mro, "__init__")
+    if isinstance(cls, SourceClass) and cls.record and not isinstance(initializer, Function):
+        _fill_record(interpreter, instance, cls, args, kwargs)
+    elif initializer is not attributes.MISSING:
+        call(interpreter, initializer, [instance, *args], kwargs)
+    return instance
+
+
+def _fill_record(
+    interpreter: Interpreter, instance: Instance, cls: SourceClass, args: list[Value], kwargs: dict[str, Value]
+) -> None:
+    """What a dataclass's constructor does."""
+    names = record_fields(cls)
+    values = dict(zip(names, args, strict=False)) | kwargs
+    if unexpected := set(values) - set(names):
+        raise Raised("TypeError", f"{cls.name} has no field {', '.join(sorted(unexpected))}")
+    for name in names:
+        if name not in values:
+            default = attributes.class_member(interpreter, cls.mro, name)
+            if default is attributes.MISSING:
+                raise Raised("TypeError", f"{cls.name} needs {name}")
+            values[name] = interpreter.field_default(default)
+        instance.attributes[name] = values[name]
+    if (after := interpreter.find(instance, "__post_init__")) is not None:
+        call(interpreter, after, [], {})
+
+
+def record_fields(cls: SourceClass) -> list[str]:
+    """Names of a dataclass's fields, those of its bases first."""
+    names: dict[str, None] = {}
+    for ancestor in reversed(cls.mro):
+        if isinstance(ancestor, SourceClass):
+            for statement in ancestor.node.body:
+                match statement:
+                    case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
+                        if "ClassVar" not in ast.dump(annotation):
+                            names.setdefault(name)
+    return list(names)

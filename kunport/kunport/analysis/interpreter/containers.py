@@ -1,0 +1,170 @@
+"""Methods and items of Python's own values: strings, lists, tuples, dictionaries, sets and numbers."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from kunport_codegen.expression import Scalar, field, unwrap
+
+from kunport.analysis.interpreter import operations
+from kunport.analysis.interpreter.signals import Failure, Raised
+from kunport.analysis.values import FieldDict, FieldList, Instance, Native, OrderedSet, Value
+
+if TYPE_CHECKING:
+    from kunport.analysis.interpreter import Interpreter
+
+_KINDS = (str, dict, list, tuple, OrderedSet, int, float, slice)
+# Methods whose first argument is looked up in the container, and therefore plain.
+_KEYED = {"get", "pop", "setdefault", "add", "discard", "remove", "index", "count"}
+_ERRORS = (AttributeError, KeyError, IndexError, ValueError, TypeError)
+
+
+def has_method(value: Value, name: str) -> bool:
+    return isinstance(value, _KINDS) and (hasattr(type(value), name) or (isinstance(value, tuple) and name == "numel"))
+
+
+def method(value: Value, name: str) -> Value:
+    """A method, or a data attribute such as ``slice.start``, of a plain value."""
+    bare = unwrap(value)
+    if isinstance(bare, slice) or not callable(getattr(bare, name, len)):
+        return getattr(bare, name)
+
+    def call(interpreter: Interpreter, *args: Value, **kwargs: Value) -> Value:
+        try:
+            return _run(interpreter, value, name, list(args), kwargs)
+        except _ERRORS as error:
+            raise Raised(type(error).__name__, str(error)) from None
+
+    return Native(f"{type(bare).__name__}.{name}", call, raw=True)
+
+
+def _run(interpreter: Interpreter, value: Value, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    bare = unwrap(value)
+    if isinstance(bare, tuple) and name == "numel":
+        return product(bare)
+    if isinstance(bare, str | int | float):
+        plain = [operations.plain(interpreter.pin(each)) for each in args]
+        named = {key: interpreter.pin(each) for key, each in kwargs.items()}
+        if name == "join":
+            plain = [[str(interpreter.pin(each)) for each in interpreter.iterate(args[0])]]
+        return getattr(interpreter.pin(value), name)(*plain, **named)
+    if name in _KEYED and args:
+        args[0] = interpreter.pin(args[0])
+    if name in ("extend", "update", "union") and args:
+        args = [interpreter.mapping(each) if isinstance(bare, dict) else interpreter.iterate(each) for each in args]
+    if name == "sort":
+        bare[:] = interpreter.sorted(bare, **kwargs)
+        return None
+    result = getattr(bare, name)(*args, **kwargs)
+    return list(result) if name in ("keys", "values", "items") else result
+
+
+def product(sizes: tuple[Value, ...]) -> Value:
+    return functools.reduce(lambda a, b: operations.apply("mul", a, b), sizes, 1)
+
+
+def item(interpreter: Interpreter, value: Value, key: Value) -> Value:
+    """``value[key]``.
+
+    Raises:
+        Raised: there is no such item.
+        Failure: the value has no items that the analysis knows.
+    """
+    if operations.is_tensor(value):
+        return interpreter.operator("getitem", (value, key), {})
+    if isinstance(value, Instance):
+        if (getter := interpreter.find(value, "__getitem__")) is not None:
+            return interpreter.call(getter, [key], {})
+        raise Failure(f"an item of {operations.describe(value.cls)}")
+    if isinstance(value, list | tuple | dict | str | range):
+        try:
+            return value[_key(interpreter, value, key)]
+        except _ERRORS as error:
+            raise Raised(type(error).__name__, str(error)) from None
+    if isinstance(value, Scalar) and isinstance(value.value, str):
+        return item(interpreter, interpreter.pin(value), key)
+    if interpreter.is_type(value):
+        return value  # a generic type such as ``tuple[int]``
+    raise Failure(f"an item of {operations.describe(value)}")
+
+
+def _key(interpreter: Interpreter, value: Value, key: Value) -> Value:
+    """Slices of sequences follow the configuration without being decisions: ``layers[: config.num_hidden_layers]``."""
+    if isinstance(key, slice):
+        return slice(*(unwrap(each) for each in (key.start, key.stop, key.step)))
+    if isinstance(key, tuple):
+        return tuple(interpreter.pin(each) for each in key)
+    if operations.is_tensor(key):
+        raise Failure("a Python container indexed by a tensor")
+    return interpreter.pin(key)
+
+
+def set_item(interpreter: Interpreter, value: Value, key: Value, new: Value) -> None:
+    if operations.is_tensor(value):
+        interpreter.write_item(value, key, new)
+    elif isinstance(value, Instance) and (setter := interpreter.find(value, "__setitem__")) is not None:
+        interpreter.call(setter, [key, new], {})
+    elif isinstance(value, list | dict):
+        try:
+            value[_key(interpreter, value, key)] = new
+        except _ERRORS as error:
+            raise Raised(type(error).__name__, str(error)) from None
+    else:
+        raise Failure(f"setting an item of {operations.describe(value)}")
+
+
+def delete_item(interpreter: Interpreter, value: Value, key: Value) -> None:
+    if not isinstance(value, list | dict):
+        raise Failure(f"deleting an item of {operations.describe(value)}")
+    try:
+        del value[_key(interpreter, value, key)]
+    except _ERRORS as error:
+        raise Raised(type(error).__name__, str(error)) from None
+
+
+def iterate(interpreter: Interpreter, value: Value) -> list[Value]:
+    """The items that a loop over the value meets.
+
+    Raises:
+        Failure: they are not known.
+    """
+    if isinstance(value, list | tuple | range | OrderedSet | str | dict):
+        return list(value)
+    if operations.is_tensor(value):
+        return interpreter.rows(value)
+    if isinstance(value, Instance):
+        if (method := interpreter.find(value, "__iter__")) is not None:
+            return iterate(interpreter, interpreter.call(method, [], {}))
+        raise Failure(f"a loop over {operations.describe(value.cls)}")
+    if hasattr(value, "__next__"):
+        return list(value)
+    raise Failure(f"a loop over {operations.describe(value)}")
+
+
+def mapping(interpreter: Interpreter, value: Value) -> dict[Value, Value]:
+    """A dictionary's items, for ``**`` and ``update``."""
+    if isinstance(value, dict) and not isinstance(value, OrderedSet):
+        return value
+    if isinstance(value, Instance) and isinstance(value.items, dict):
+        return value.items
+    if isinstance(value, Instance) and (keys := interpreter.find(value, "keys")) is not None:
+        return {key: item(interpreter, value, key) for key in iterate(interpreter, interpreter.call(keys, [], {}))}
+    if isinstance(value, list | tuple):
+        return {interpreter.pin(key): each for key, each in (iterate(interpreter, pair) for pair in value)}
+    raise Failure(f"{operations.describe(value)} used as a dictionary")
+
+
+def lift(value: Any, path: str) -> Value:
+    """A plain value of the configuration as values that remember their path."""
+    if isinstance(value, dict):
+        fields = FieldDict((key, lift(each, f"{path}[{key!r}]")) for key, each in value.items())
+        fields.path = path
+        return fields
+    if isinstance(value, list | tuple):
+        items = FieldList(lift(each, f"{path}[{position}]") for position, each in enumerate(value))
+        items.path = path
+        return items
+    if isinstance(value, int | float | str | None):
+        return field(path, value)
+    return value

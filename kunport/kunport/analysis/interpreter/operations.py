@@ -1,0 +1,273 @@
+"""Operators of Python on abstract values: arithmetic, comparison, truth."""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+from kunport_codegen.expression import OPERATORS, Expr, Scalar, apply, const, unwrap
+from kunport_codegen.graph import DType
+
+from kunport.analysis.interpreter.signals import Failure, Raised
+from kunport.analysis.values import (
+    FieldDict,
+    FieldList,
+    Instance,
+    Native,
+    NativeClass,
+    Opaque,
+    SourceClass,
+    Tensor,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from kunport.analysis.interpreter import Interpreter
+
+# LibCST's operator -> (scalar operator, torch operator, Python's special method).
+BINARY: dict[type[cst.CSTNode], tuple[str, str, str]] = {
+    cst.Add: ("add", "add", "add"),
+    cst.Subtract: ("sub", "sub", "sub"),
+    cst.Multiply: ("mul", "mul", "mul"),
+    cst.Divide: ("div", "div", "truediv"),
+    cst.FloorDivide: ("floordiv", "floor_divide", "floordiv"),
+    cst.Modulo: ("mod", "remainder", "mod"),
+    cst.Power: ("pow", "pow", "pow"),
+    cst.MatrixMultiply: ("matmul", "matmul", "matmul"),
+    cst.BitAnd: ("and_", "bitwise_and", "and"),
+    cst.BitOr: ("or_", "bitwise_or", "or"),
+    cst.BitXor: ("xor", "bitwise_xor", "xor"),
+    cst.LeftShift: ("lshift", "bitwise_left_shift", "lshift"),
+    cst.RightShift: ("rshift", "bitwise_right_shift", "rshift"),
+}
+AUGMENTED: dict[type[cst.CSTNode], type[cst.CSTNode]] = {
+    cst.AddAssign: cst.Add,
+    cst.SubtractAssign: cst.Subtract,
+    cst.MultiplyAssign: cst.Multiply,
+    cst.DivideAssign: cst.Divide,
+    cst.FloorDivideAssign: cst.FloorDivide,
+    cst.ModuloAssign: cst.Modulo,
+    cst.PowerAssign: cst.Power,
+    cst.MatrixMultiplyAssign: cst.MatrixMultiply,
+    cst.BitAndAssign: cst.BitAnd,
+    cst.BitOrAssign: cst.BitOr,
+    cst.BitXorAssign: cst.BitXor,
+    cst.LeftShiftAssign: cst.LeftShift,
+    cst.RightShiftAssign: cst.RightShift,
+}
+COMPARISONS: dict[type[cst.CSTNode], str] = {
+    cst.Equal: "eq",
+    cst.NotEqual: "ne",
+    cst.LessThan: "lt",
+    cst.LessThanEqual: "le",
+    cst.GreaterThan: "gt",
+    cst.GreaterThanEqual: "ge",
+    cst.Is: "is",
+    cst.IsNot: "is_not",
+    cst.In: "in",
+    cst.NotIn: "not_in",
+}
+_UNARY: dict[type[cst.CSTNode], tuple[str, str]] = {
+    cst.Minus: ("neg", "neg"),
+    cst.BitInvert: ("invert", "bitwise_not"),
+    cst.Plus: ("pos", "positive"),
+}
+# Python's own function of a scalar operator that expressions cannot hold.
+_PLAIN: dict[str, Callable[..., Any]] = {
+    name: getattr(python, name) for name in ("and_", "or_", "xor", "lshift", "rshift", "invert", "pos", "matmul")
+}
+
+
+def is_tensor(value: Value) -> bool:
+    return isinstance(value, Tensor | Unknown)
+
+
+def binary(interpreter: Interpreter, operator: type[cst.CSTNode], left: Value, right: Value) -> Value:
+    scalar, tensor, special = BINARY[operator]
+    if is_tensor(left) or is_tensor(right):
+        return interpreter.operator(tensor, (left, right), {})
+    if isinstance(left, Instance) and (method := interpreter.find(left, f"__{special}__")) is not None:
+        return interpreter.call(method, [right], {})
+    if isinstance(right, Instance) and (method := interpreter.find(right, f"__r{special}__")) is not None:
+        return interpreter.call(method, [left], {})
+    if isinstance(left, Opaque | NativeClass | SourceClass | Native) or isinstance(
+        right, Opaque | NativeClass | SourceClass | Native
+    ):
+        if scalar == "or_":  # a union of types
+            return (*_as_tuple(left), *_as_tuple(right))
+        raise Failure(f"the operator {special} on {describe(left)} and {describe(right)}")
+    if isinstance(left, str) and scalar == "mod":
+        return left  # only messages are formatted this way, and their text means nothing to the graph
+    return scalar_operator(interpreter, scalar, left, right)
+
+
+def _as_tuple(value: Value) -> tuple[Value, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def unary(interpreter: Interpreter, operator: type[cst.CSTNode], operand: Value) -> Value:
+    scalar, tensor = _UNARY[operator]
+    if is_tensor(operand):
+        return interpreter.operator(tensor, (operand,), {})
+    return scalar_operator(interpreter, scalar, operand)
+
+
+def scalar_operator(interpreter: Interpreter, name: str, *operands: Value) -> Value:
+    """An operator on plain values and scalars. What expressions cannot hold is decided on the values."""
+    try:
+        if name in OPERATORS and all(isinstance(each, Scalar | int | float | str | None) for each in operands):
+            return apply(name, *operands)
+        plain = [interpreter.pin(operand) for operand in operands]
+        return (_PLAIN.get(name) or OPERATORS[name][2])(*plain)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError, KeyError) as error:
+        raise Raised(type(error).__name__, str(error)) from None
+
+
+def compare(interpreter: Interpreter, name: str, left: Value, right: Value) -> Value:
+    if name in ("is", "is_not"):
+        return _identity(name, left, right)
+    if name in ("in", "not_in"):
+        return _membership(interpreter, name, left, right)
+    if is_tensor(left) or is_tensor(right):
+        if any(isinstance(each, type(None) | str | DType) for each in (left, right)):
+            return name == "ne"
+        return interpreter.operator(name, (left, right), {})
+    if isinstance(left, Instance) and (method := interpreter.find(left, f"__{name}__")) is not None:
+        return interpreter.call(method, [right], {})
+    if isinstance(left, DType) and isinstance(right, DType) and left != right and "model" in (left.name, right.name):
+        interpreter.trace.note(f"{interpreter.trace.where}: the model's dtype was taken as different from {right.name}")
+    return with_fields(name, left, right) or _plain_comparison(interpreter, name, left, right)
+
+
+def _plain_comparison(interpreter: Interpreter, name: str, left: Value, right: Value) -> Value:
+    if isinstance(left, tuple | list) and isinstance(right, tuple | list) and name in ("eq", "ne"):
+        same = len(left) == len(right) and all(
+            interpreter.truth(compare(interpreter, "eq", a, b)) for a, b in zip(left, right, strict=True)
+        )
+        return same == (name == "eq")
+    if isinstance(left, Scalar) or isinstance(right, Scalar):
+        return scalar_operator(interpreter, name, left, right)
+    try:
+        return OPERATORS[name][2](left, right)
+    except TypeError as error:
+        raise Raised("TypeError", str(error)) from None
+
+
+def with_fields(name: str, *operands: Value) -> Scalar | None:
+    """The operator as a scalar where an operand is a list or dictionary of the configuration, else None."""
+    if not any(isinstance(operand, FieldList | FieldDict) for operand in operands):
+        return None
+    exprs = [expression(operand) for operand in operands]
+    if any(expr is None for expr in exprs):
+        return None
+    return Scalar(OPERATORS[name][2](*(plain(operand) for operand in operands)), Expr(name, tuple(exprs)))
+
+
+def expression(value: Value) -> Expr | None:
+    """The expression of a value, where it has one."""
+    if isinstance(value, Scalar):
+        return value.expr
+    if isinstance(value, FieldList | FieldDict):
+        return Expr("field", (value.path,)) if value.path else None
+    bare = plain(value)
+    return const(bare) if isinstance(bare, int | float | str | None | tuple | list) and _constant(bare) else None
+
+
+def _constant(value: Value) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_constant, value))
+    return isinstance(value, int | float | str | None)
+
+
+def plain(value: Value) -> Value:
+    """The value without expressions, inside containers too. Decides nothing."""
+    if isinstance(value, Scalar):
+        return value.value
+    if isinstance(value, list | tuple | set):
+        return type(value)(map(plain, value)) if not isinstance(value, FieldList) else [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {plain(key): plain(each) for key, each in value.items()}
+    return value
+
+
+def _identity(name: str, left: Value, right: Value) -> Value:
+    if isinstance(left, Scalar) and right is None:
+        return Scalar((left.value is None) == (name == "is"), Expr(name, (left.expr, const(None))))
+    if isinstance(left, FieldList | FieldDict) and right is None and left.path:
+        return Scalar(name != "is", Expr(name, (Expr("field", (left.path,)), const(None))))
+    a, b = unwrap(left), unwrap(right)
+    same = a is b or (isinstance(a, DType | bool) and a == b)
+    return same == (name == "is")
+
+
+def _membership(interpreter: Interpreter, name: str, left: Value, right: Value) -> Value:
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        raise Failure("membership of an unknown value")
+    if isinstance(right, Instance):
+        if right.items is not None:
+            found = unwrap(left) in right.items
+        elif (method := interpreter.find(right, "__contains__")) is not None:
+            return interpreter.call(method, [left], {})
+        else:
+            raise Failure(f"membership in {describe(right)}")
+        return found == (name == "in")
+    if isinstance(right, Opaque):
+        raise Failure(f"membership in {right.name}, which is {right.reason}")
+    if isinstance(left, Scalar) or isinstance(right, Scalar | FieldList | FieldDict):
+        exprs = expression(left), expression(right)
+        if None not in exprs:
+            return Scalar((plain(left) in plain(right)) == (name == "in"), Expr(name, exprs))
+    if isinstance(right, str):
+        return (interpreter.pin(left) in right) == (name == "in")
+    return any(_same(interpreter, left, each) for each in right) == (name == "in")
+
+
+def _same(interpreter: Interpreter, left: Value, right: Value) -> bool:
+    if left is right:
+        return True
+    if isinstance(left, Scalar) or isinstance(right, Scalar):
+        return bool(interpreter.pin(left) == interpreter.pin(right))
+    return type(left) is type(right) and bool(left == right)
+
+
+def truth(interpreter: Interpreter, value: Value) -> bool:
+    """Whether a branch on the value is taken; a decision on a scalar is recorded.
+
+    Raises:
+        Failure: the value is only known when the model runs.
+    """
+    if isinstance(value, Scalar):
+        outcome = bool(value.value)
+        interpreter.trace.decide(value.expr if isinstance(value.value, bool) else Expr("bool", (value.expr,)), outcome)
+        return outcome
+    if isinstance(value, Tensor):
+        raise Failure("a branch on the values of a tensor")
+    if isinstance(value, Unknown):
+        raise Failure(f"a branch on an unknown value ({value.reason})")
+    if isinstance(value, Opaque):
+        raise Failure(f"a branch on {value.name}, which is {value.reason}")
+    if isinstance(value, Instance):
+        if value.items is not None:
+            return bool(value.items)
+        for special in ("__bool__", "__len__"):
+            if (method := interpreter.find(value, special)) is not None:
+                return interpreter.truth(interpreter.call(method, [], {}))
+        return True
+    if isinstance(value, FieldList | FieldDict) and value.path:
+        interpreter.trace.decide(Expr("bool", (Expr("field", (value.path,)),)), bool(value))
+    return bool(value)
+
+
+def describe(value: Value) -> str:
+    """A value in words, for reasons."""
+    if isinstance(value, Opaque):
+        return f"{value.name}, which is {value.reason}"
+    if isinstance(value, SourceClass | NativeClass):
+        return f"the class {value.name}"
+    if isinstance(value, Unknown):
+        return f"an unknown value ({value.reason})"
+    name = getattr(value, "name", None)
+    return name if isinstance(name, str) else f"a value of type {type(value).__name__}"

@@ -1,0 +1,37 @@
+"""Where names live while source runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kunport.analysis.values import Function, SourceClass, Value
+
+if TYPE_CHECKING:
+    from kunport.analysis.names import Namespace
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """The variables of a call, of a class body or (without ``parent``) of a module's top level.
+
+    Attributes:
+        namespace: the module that it belongs to.
+        parent: the enclosing scope whose names are visible.
+        function: the function that runs here, None outside of one.
+        receiver: the call's first argument, for ``super()``.
+        cls: the class whose body this is.
+        outer: names declared ``nonlocal`` or ``global``, with the scope that they belong to.
+    """
+
+    namespace: Namespace
+    parent: Scope | None = None
+    variables: dict[str, Value] = field(default_factory=dict)
+    function: Function | None = None
+    receiver: Value = None
+    cls: SourceClass | None = None
+    outer: dict[str, Scope] = field(default_factory=dict)
+
+    @property
+    def top(self) -> bool:
+        return self.parent is None

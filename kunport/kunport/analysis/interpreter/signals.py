@@ -1,0 +1,40 @@
+"""How running source stops short."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+class Failure(Exception):
+    """The analysis cannot go on here; ``reason`` completes "not understood: ...". Contained at the nearest call."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Raised(Exception):
+    """The source raises an exception of this name."""
+
+    def __init__(self, name: str, message: str = "") -> None:
+        super().__init__(f"{name}: {message}" if message else name)
+        self.name = name
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    value: Any
+
+
+class Break:
+    """A loop ends."""
+
+
+class Continue:
+    """A loop goes on with its next turn."""
+
+
+BREAK, CONTINUE = Break(), Continue()
+Signal = Return | Break | Continue

@@ -1,0 +1,213 @@
+"""Python's standard library, as far as model source uses it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+from kunport_codegen.expression import OPERATORS
+
+from kunport.analysis.interpreter.operations import is_tensor, plain, scalar_operator
+from kunport.analysis.interpreter.signals import Failure
+from kunport.analysis.intrinsics.registry import NAMES, member, native, native_class
+from kunport.analysis.values import (
+    FieldDict,
+    FieldList,
+    Instance,
+    Native,
+    NativeClass,
+    OrderedSet,
+    Partial,
+    Tensor,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from kunport.analysis.interpreter import Interpreter
+
+for _name in ("pi", "e", "inf", "nan", "tau"):
+    NAMES[f"math.{_name}"] = NAMES[f"numpy.{_name}"] = getattr(math, _name)
+NAMES["torch.pi"], NAMES["torch.inf"] = math.pi, math.inf
+NAMES["typing.TYPE_CHECKING"] = False
+NAMES["sys.version_info"] = (3, 11, 0)
+
+
+def _mathematics(name: str) -> None:
+    @native(f"math.{name}", f"numpy.{name}", raw=True)
+    def call(interpreter: Interpreter, *args: Value) -> Value:
+        if any(map(is_tensor, args)):
+            raise Failure(f"math.{name} of a tensor")
+        if name in OPERATORS:
+            return scalar_operator(interpreter, name, *args)
+        return getattr(math, name)(*(interpreter.pin(each) for each in args))
+
+
+for _name in ("sqrt", "log", "log2", "log10", "exp", "floor", "ceil", "pow", "cos", "sin", "tanh", "gcd", "prod"):
+    _mathematics(_name)
+for _name in ("isnan", "isinf", "isclose", "trunc", "log1p", "erf", "atan", "tan"):
+    _mathematics(_name)
+
+
+@native("functools.partial", raw=True)
+def _partial(interpreter: Interpreter, function: Value, *args: Value, **kwargs: Value) -> Value:
+    return Partial(function, args, kwargs)
+
+
+@native("functools.reduce", raw=True)
+def _reduce(interpreter: Interpreter, function: Value, values: Value, *start: Value) -> Value:
+    items = [*start, *interpreter.iterate(values)]
+    result = items[0]
+    for item in items[1:]:
+        result = interpreter.call(function, [result, item], {})
+    return result
+
+
+@native("copy.copy", raw=True)
+def _copy(interpreter: Interpreter, value: Value) -> Value:
+    if isinstance(value, Instance):
+        return Instance(value.cls, dict(value.attributes), _shallow(value.items), renamed=value.renamed)
+    return _shallow(value)
+
+
+def _shallow(value: Value) -> Value:
+    if isinstance(value, FieldList | FieldDict):
+        copied = type(value)(value)
+        copied.path = value.path
+        return copied
+    return type(value)(value) if isinstance(value, list | dict) else value
+
+
+@native("copy.deepcopy", raw=True)
+def _deepcopy(interpreter: Interpreter, value: Value) -> Value:
+    return _deep(interpreter, value, {})
+
+
+def _deep(interpreter: Interpreter, value: Value, seen: dict[int, Value]) -> Value:
+    """A copy in which objects, containers and tensors are new, each once."""
+    if id(value) in seen:
+        return seen[id(value)]
+    if isinstance(value, Instance):
+        copied = seen[id(value)] = Instance(value.cls, renamed=value.renamed)
+        copied.attributes = {key: _deep(interpreter, each, seen) for key, each in value.attributes.items()}
+        copied.items = None if value.items is None else _deep(interpreter, value.items, seen)
+        return copied
+    if isinstance(value, Tensor):
+        # A parameter's copy is a parameter of its own.
+        state = value.state
+        copy = Tensor(value.id, value.type) if state is None else interpreter.state(value.type, buffer=state.buffer)
+        seen[id(value)] = copy
+        return copy
+    if isinstance(value, FieldDict | dict) and not isinstance(value, OrderedSet):
+        held = _shallow(value)
+        held.update({key: _deep(interpreter, each, seen) for key, each in value.items()})
+        return held
+    if isinstance(value, list):
+        held = _shallow(value)
+        held[:] = [_deep(interpreter, each, seen) for each in value]
+        return held
+    return tuple(_deep(interpreter, each, seen) for each in value) if isinstance(value, tuple) else value
+
+
+def _iterators(name: str) -> None:
+    @native(f"itertools.{name}", raw=True)
+    def call(interpreter: Interpreter, *args: Value, **kwargs: Value) -> Value:
+        values = [interpreter.iterate(each) if isinstance(each, list | tuple | Instance) else each for each in args]
+        return list(getattr(itertools, name)(*values, **{key: plain(each) for key, each in kwargs.items()}))
+
+
+for _name in ("chain", "product", "accumulate", "repeat", "pairwise", "zip_longest"):
+    _iterators(_name)
+
+
+@native("itertools.chain.from_iterable", raw=True)
+def _from_iterable(interpreter: Interpreter, values: Value) -> Value:
+    return [each for inner in interpreter.iterate(values) for each in interpreter.iterate(inner)]
+
+
+# Dictionaries that source derives classes from.
+ordered_dict = native_class("collections.OrderedDict")
+NAMES["collections.UserDict"] = ordered_dict
+
+
+@member(ordered_dict, "__init__", raw=True)
+def _dict_init(interpreter: Interpreter, this: Instance, values: Value = (), **named: Value) -> None:
+    this.items = {**interpreter.mapping(values), **named}
+
+
+@member(ordered_dict, "__getitem__", raw=True)
+def _dict_get(interpreter: Interpreter, this: Instance, key: Value) -> Value:
+    return interpreter.item(this.items, key)
+
+
+@member(ordered_dict, "__setitem__", raw=True)
+def _dict_set(interpreter: Interpreter, this: Instance, key: Value, value: Value) -> None:
+    interpreter.set_item(this.items, key, value)
+
+
+@member(ordered_dict, "__contains__", raw=True)
+def _dict_contains(interpreter: Interpreter, this: Instance, key: Value) -> Value:
+    return interpreter.pin(key) in (this.items or ())
+
+
+@member(ordered_dict, "__iter__")
+def _dict_iter(interpreter: Interpreter, this: Instance) -> Value:
+    return list(this.items or ())
+
+
+@member(ordered_dict, "__len__")
+def _dict_len(interpreter: Interpreter, this: Instance) -> Value:
+    return len(this.items or ())
+
+
+for _name in ("keys", "values", "items", "get", "pop", "update", "setdefault"):
+
+    def _method(interpreter: Interpreter, this: Instance, *args: Value, _name: str = _name) -> Any:
+        return interpreter.call(interpreter.attribute(this.items, _name), list(args), {})
+
+    ordered_dict.members[_name] = Native(f"collections.OrderedDict.{_name}", _method, raw=True)
+
+
+@native("collections.defaultdict", raw=True)
+def _defaultdict(interpreter: Interpreter, factory: Value = None, *args: Value) -> Value:
+    return {**interpreter.mapping(args[0])} if args else {}
+
+
+@native("collections.namedtuple", raw=True)
+def _namedtuple(interpreter: Interpreter, name: Value, fields: Value, **options: Value) -> Value:
+    raise Failure("a named tuple")
+
+
+for _name in ("logging.getLogger", "transformers.utils.logging.get_logger"):
+    NAMES[_name] = Native(_name, lambda interpreter, *args, **kwargs: _logger, raw=True)
+_logger_class = NativeClass("logging.Logger")
+for _name in ("warning", "info", "debug", "error", "critical", "exception", "log", "warning_once", "info_once"):
+    _logger_class.members[_name] = Native(f"logging.Logger.{_name}", lambda *args, **kwargs: None, lazy=True)
+_logger = Instance(_logger_class)
+for _name in ("warn", "simplefilter", "filterwarnings", "warn_explicit"):
+    NAMES[f"warnings.{_name}"] = Native(f"warnings.{_name}", lambda *args, **kwargs: None, lazy=True)
+
+
+@native("os.environ.get", "os.getenv")
+def _environment(interpreter: Interpreter, name: Value, default: Value = None) -> Value:
+    return default
+
+
+@native("contextlib.nullcontext", "contextlib.suppress")
+def _no_context(interpreter: Interpreter, *args: Value) -> Value:
+    return None
+
+
+@native("typing.cast", raw=True)
+def _cast(interpreter: Interpreter, kind: Value, value: Value) -> Value:
+    return value
+
+
+@native("dataclasses.field", raw=True)
+def _field(interpreter: Interpreter, default: Value = None, default_factory: Value = None, **options: Value) -> Value:
+    return Instance(_field_class, {"default": default, "default_factory": default_factory})
+
+
+_field_class = NativeClass("dataclasses.Field")
+for _name in ("typing.Generic", "typing.Protocol", "typing.NamedTuple", "typing.TypedDict", "abc.ABC", "enum.Enum"):
+    native_class(_name)

@@ -1,0 +1,277 @@
+"""Names of Python modules: what each file binds, followed across imports, evaluated when first asked for.
+
+Nothing is imported. A dotted name is looked for in the intrinsics first, then as a file below the source
+roots, and stands for an opaque value where it is neither.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import libcst as cst
+
+from kunport.analysis.interpreter.scope import Scope
+from kunport.analysis.interpreter.signals import Failure
+from kunport.analysis.intrinsics.registry import external
+from kunport.analysis.source import Chunk, SourceFile
+from kunport.analysis.values import Opaque, PythonModule, Value
+
+
+class Evaluator(Protocol):
+    """What names need of the interpreter."""
+
+    def run(self, statement: cst.BaseStatement, scope: Scope) -> Any: ...
+    def define_class(self, node: ast.ClassDef, scope: Scope) -> Value: ...
+    def decide(self, test: ast.expr, scope: Scope) -> bool | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A name bound by an import: of ``module`` itself, or of ``name`` in it."""
+
+    module: str
+    name: str | None
+
+
+# A chunk is a class, a function or an assignment that has not been parsed yet.
+Binding = Import | Chunk | ast.stmt
+
+
+class Namespace:
+    """The top level of one file."""
+
+    def __init__(self, file: SourceFile, dotted: str, package: str, names: Names) -> None:
+        self.file = file
+        self.dotted = dotted
+        self.package = package
+        self.names = names
+        self.scope = Scope(namespace=self)
+        self._values: dict[str, Value] = {"__name__": dotted, "__file__": file.name}
+        self._pending: set[str] = set()
+        self._bindings: dict[str, list[Binding]] | None = None
+        self._stars: list[str] = []
+
+    def get(self, name: str) -> Value:
+        """The value of a name.
+
+        Raises:
+            KeyError: the file does not bind it.
+            Failure: what it is bound to cannot be evaluated.
+        """
+        if name in self._values:
+            return self._values[name]
+        if name in self._pending:
+            raise Failure(f"{name} depends on itself in {self.file.name}")
+        if (value := external(f"{self.dotted}.{name}")) is not None:
+            return value
+        bindings = self.bindings().get(name)
+        if bindings is None:
+            return self._from_stars(name)
+        self._pending.add(name)
+        try:
+            self._bind(name, bindings[0])
+        finally:
+            self._pending.discard(name)
+        for binding in bindings[1:]:
+            self._bind(name, binding)
+        return self._values[name]
+
+    def set(self, name: str, value: Value) -> None:
+        self._values[name] = value
+
+    def has(self, name: str) -> bool:
+        return name in self._values or name in self.bindings()
+
+    def _bind(self, name: str, binding: Binding) -> None:
+        if isinstance(binding, Import):
+            self._values[name] = self.names.resolve(binding.module, binding.name)
+        elif isinstance(binding, Chunk):
+            for statement in self.file.statements(binding.first, binding.last):
+                self._bind(name, statement)
+        elif isinstance(binding, ast.ClassDef):
+            self._values[name] = self.names.evaluator.define_class(binding, self.scope)
+        else:
+            self.names.evaluator.run(self.file.parse(binding), self.scope)
+
+    def _from_stars(self, name: str) -> Value:
+        for module in self._stars:
+            namespace = self.names.namespace(module)
+            if namespace is not None and namespace.has(name):
+                return namespace.get(name)
+        raise KeyError(name)
+
+    def bindings(self) -> dict[str, list[Binding]]:
+        """Name -> the statements that bind or change it, in order."""
+        if self._bindings is None:
+            self._bindings = {}
+            for chunk in self.file.chunks:
+                if chunk.kind in ("class", "def"):
+                    self._bindings[chunk.name] = [chunk]
+                elif chunk.kind == "assign":
+                    self._add(chunk.name, chunk)
+                else:
+                    self._note_all(chunk)
+        return self._bindings
+
+    def _note_all(self, chunk: Chunk) -> None:
+        for statement in self.file.statements(chunk.first, chunk.last):
+            self._note(statement)
+
+    def _note(self, statement: ast.stmt, add: Callable[[str, Binding], None] | None = None) -> None:
+        add = add or self._add
+        match statement:
+            case ast.Import() | ast.ImportFrom():
+                for name, imported in self.imports(statement):
+                    add(name, imported)
+            case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
+                assert self._bindings is not None
+                self._bindings.pop(statement.name, None)
+                add(statement.name, statement)
+            case ast.If():
+                for inner in self._branch(statement):
+                    self._note(inner, add)
+            case ast.Try():
+                for inner in self._attempt(statement):
+                    self._note(inner, add)
+            case ast.With():
+                for inner in statement.body:
+                    self._note(inner, add)
+            case _:
+                for name in _targets(statement):
+                    add(name, statement)
+
+    def _add(self, name: str, binding: Binding) -> None:
+        assert self._bindings is not None
+        if isinstance(binding, Import):
+            self._bindings[name] = [binding]
+        else:
+            self._bindings.setdefault(name, []).append(binding)
+
+    def _add_fallback(self, name: str, binding: Binding) -> None:
+        assert self._bindings is not None
+        self._bindings.setdefault(name, [binding])
+
+    def _branch(self, statement: ast.If) -> list[ast.stmt]:
+        if "TYPE_CHECKING" in ast.dump(statement.test):
+            # A package that loads its parts lazily says there, and only there, where its names come from.
+            for inner in statement.body:
+                self._note(inner, self._add_fallback)
+            return statement.orelse
+        return statement.orelse if self.names.evaluator.decide(statement.test, self.scope) is False else statement.body
+
+    def _attempt(self, statement: ast.Try) -> list[ast.stmt]:
+        """The body, or the first handler's where the body imports a package whose presence cannot be counted on."""
+        imported = (inner for inner in statement.body if isinstance(inner, ast.Import | ast.ImportFrom))
+        absent = any(
+            isinstance(self.names.resolve(each.module, each.name), Opaque)
+            for inner in imported
+            for _, each in self.imports(inner)
+        )
+        if not absent:
+            return [*statement.body, *statement.orelse]
+        for inner in statement.body:
+            self._note(inner, self._add_fallback)
+        return statement.handlers[0].body if statement.handlers else []
+
+    def imports(self, statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Import]]:
+        """The names that an import binds here. Star imports are remembered."""
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                bound = alias.name if alias.asname else alias.name.partition(".")[0]
+                yield alias.asname or bound, Import(bound, None)
+            return
+        base = self.package
+        for _ in range(statement.level - 1):
+            base = base.rpartition(".")[0]
+        parts = [base] if statement.level and base else []
+        module = ".".join([*parts, statement.module] if statement.module else parts)
+        for alias in statement.names:
+            if alias.name == "*":
+                self._stars.append(module)
+            else:
+                yield alias.asname or alias.name, Import(module, alias.name)
+
+
+def _targets(statement: ast.stmt) -> Iterable[str]:
+    """The top-level names that a statement binds, or whose value it changes."""
+    match statement:
+        case ast.Assign(targets=targets):
+            return [name for target in targets for name in _names(target)]
+        case ast.AnnAssign(target=target, value=value) if value is not None:
+            return _names(target)
+        case ast.AugAssign(target=target):
+            return _names(target)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
+            return [name]
+        case ast.For() | ast.While():
+            return [name for inner in statement.body for name in _targets(inner)]
+    return []
+
+
+def _names(target: ast.expr) -> list[str]:
+    match target:
+        case ast.Name(id=name):
+            return [name]
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return [name for element in elements for name in _names(element)]
+        case ast.Subscript(value=value) | ast.Attribute(value=value) | ast.Starred(value=value):
+            return _names(value)
+    return []
+
+
+@dataclass
+class Names:
+    """All modules that an analysis has looked into.
+
+    Attributes:
+        evaluator: the interpreter.
+        roots: folders that hold packages and loose modules, searched in order.
+        files: every file read, by the name that locations use.
+    """
+
+    evaluator: Evaluator
+    roots: list[Path]
+    files: dict[str, SourceFile] = field(default_factory=dict)
+    _namespaces: dict[str, Namespace | None] = field(default_factory=dict)
+
+    def namespace(self, dotted: str) -> Namespace | None:
+        """The namespace of a module, None where no source root has it."""
+        if dotted not in self._namespaces:
+            self._namespaces[dotted] = self._open(dotted)
+        return self._namespaces[dotted]
+
+    def _open(self, dotted: str) -> Namespace | None:
+        relative = Path(*dotted.split("."))
+        for root in self.roots:
+            for path, package in (
+                (root / relative.with_suffix(".py"), dotted.rpartition(".")[0]),
+                (root / relative / "__init__.py", dotted),
+            ):
+                if path.is_file():
+                    file = SourceFile(path, path.relative_to(root).as_posix())
+                    self.files[file.name] = file
+                    return Namespace(file, dotted, package, self)
+        return None
+
+    def resolve(self, module: str, name: str | None) -> Value:
+        """The value of ``import module`` (``name`` None) or of ``name`` in ``from module import name``."""
+        dotted = f"{module}.{name}" if name and module else name or module
+        if (value := external(dotted)) is not None:
+            return value
+        namespace = self.namespace(module) if module else None
+        if name is None:
+            return PythonModule(namespace) if namespace else Opaque(module, "a package whose source is not read")
+        if namespace is not None:
+            try:
+                return namespace.get(name)
+            except KeyError:
+                pass
+        inner = self.namespace(dotted)
+        if inner is not None:
+            return PythonModule(inner)
+        reason = f"not defined in {namespace.file.name}" if namespace else "part of a package whose source is not read"
+        return Opaque(dotted, reason)

@@ -1,0 +1,103 @@
+"""What an interpretation leaves behind: nodes, frames, guards and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kunport_codegen.expression import Expr, fields_of, symbols_of
+from kunport_codegen.graph import Body, Frame, Guard, Location, Node
+
+from kunport.analysis.shapes import TensorType
+
+
+class Trace:
+    """The record of a run.
+
+    Attributes:
+        nodes: the list that new nodes go to: the graph's, or a loop body's.
+        where: the source line that runs now.
+        frame: id of the innermost frame.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.frames: list[Frame] = []
+        self.where = Location("", 0)
+        self.frame = 0
+        self._ids = 0
+        self._guards: dict[tuple[Expr, Any], Guard] = {}
+        self._notes: dict[str, None] = {}
+
+    def new_id(self) -> int:
+        self._ids += 1
+        return self._ids - 1
+
+    def emit(
+        self,
+        op: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None = None,
+        kind: TensorType | None = None,
+        body: Body | None = None,
+    ) -> Node:
+        """Appends a node made on the current line in the current frame."""
+        shape, dtype = (kind.shape, kind.dtype) if kind is not None else (None, None)
+        node = Node(self.new_id(), op, args, kwargs or {}, shape, dtype, self.frame, self.where, body)
+        self.nodes.append(node)
+        return node
+
+    def begin(self, name: str) -> None:
+        """The two frames that every graph has: 0 for the constructor, 1 for the model's forward."""
+        self.frames = [
+            Frame(0, None, "constructor", name, "", self.where),
+            Frame(1, None, "module", name, "", self.where),
+        ]
+
+    @contextmanager
+    def entered(self, kind: str, name: str, path: str = "") -> Iterator[Frame]:
+        """A frame around what runs inside. It is dropped where that makes nothing."""
+        frame = Frame(len(self.frames), self.frame, kind, name, path, self.where)
+        self.frames.append(frame)
+        before = self._ids
+        with self.inside(frame):
+            yield frame
+        if self._ids == before and self.frames[-1] is frame:
+            self.frames.pop()
+
+    @contextmanager
+    def inside(self, frame: Frame) -> Iterator[None]:
+        """Nodes made inside belong to the frame."""
+        outer, self.frame = self.frame, frame.id
+        try:
+            yield
+        finally:
+            self.frame = outer
+
+    @contextmanager
+    def collected(self) -> Iterator[list[Node]]:
+        """Nodes made inside go to the list that this gives."""
+        outer, self.nodes = self.nodes, []
+        try:
+            yield self.nodes
+        finally:
+            self.nodes = outer
+
+    def decide(self, expr: Expr, outcome: Any) -> None:
+        """A decision was taken on a scalar: a guard where it reads the configuration, a note where it reads sizes."""
+        if sizes := sorted(symbols_of(expr)):
+            self.note(f"{self.where}: a branch on the size {' and '.join(sizes)} was taken as {expr} = {outcome!r}")
+        elif fields_of(expr):
+            self._guards.setdefault((expr, outcome), Guard(expr, outcome, self.where))
+
+    def note(self, text: str) -> None:
+        self._notes.setdefault(text)
+
+    @property
+    def guards(self) -> list[Guard]:
+        return list(self._guards.values())
+
+    @property
+    def notes(self) -> list[str]:
+        return list(self._notes)
