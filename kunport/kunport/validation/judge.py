@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kunport_codegen.graph import Graph
+from kunport_model_adapters.manifest import MANIFEST
 
 from kunport.validation import provenance
+from kunport.validation.adapter import is_its_class
 from kunport.validation.comparison import Expected, Observed, compare_batch
 from kunport.validation.limits import Limits
 from kunport.validation.plan import Plan, make_plan
@@ -69,7 +71,7 @@ def validate(
         if graph_file is not None:
             graph_file.write_bytes(pickle.dumps(graph))
         reference, engine = run_both(
-            adapter,
+            None if plan.adapter is None else plan.adapter.folder,
             plan.job(work) | {"graph": graph_file and str(graph_file)},
             plan.engine_job(work),
             logs=work,
@@ -114,7 +116,7 @@ class _Stages:
 
 def _empty_report(plan: Plan, limits: Limits) -> Report:
     return Report(
-        adapter=None if plan.adapter is None else str(plan.adapter),
+        adapter=None if plan.adapter is None else str(plan.adapter.folder),
         checkpoint=str(plan.checkpoint.folder),
         architecture=plan.checkpoint.architecture,
         model_type=plan.checkpoint.model_type,
@@ -145,8 +147,7 @@ def _collect(report: Report, plan: Plan, reference: Outcome, engine: Outcome) ->
     if loaded := engine.facts.get("load"):
         ran = RanClass(**loaded["ran"])
         if plan.adapter is not None:
-            ran.expected_root = str(plan.adapter.resolve())
-            ran.is_adapter = Path(ran.file).resolve().is_relative_to(plan.adapter.resolve())
+            ran.is_adapter = is_its_class(plan.adapter, ran.file, ran.name)
         report.engine = Engine(ran, **loaded["settings"])
 
 
@@ -164,7 +165,9 @@ def _compare(report: Report, plan: Plan, engine: Outcome, work: Path) -> str:
 
 
 def _digests(report: Report, plan: Plan) -> str:
-    report.digests["checkpoint"] = provenance.digest(plan.checkpoint.folder)
+    report.digests["checkpoint"] = provenance.folder_digest(plan.checkpoint.folder)
     if plan.adapter is not None:
-        report.digests["adapter"] = provenance.digest(plan.adapter)
+        manifest = plan.adapter.manifest
+        # What belongs to the adapter, not the reports that may lie beside it.
+        report.digests["adapter"] = provenance.digest(plan.adapter.folder, [MANIFEST, manifest.file, *manifest.files])
     return ""

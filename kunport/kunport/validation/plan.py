@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kunport_model_adapters.discovery import Adapter
+
 from kunport.errors import KunportError
+from kunport.validation.adapter import choose_adapter
 from kunport.validation.checkpoint import Checkpoint, read_checkpoint
 from kunport.validation.prompts import ragged_lengths, random_prompts, special_tokens
 
@@ -21,14 +24,14 @@ class Plan:
     """The requests and the engine's settings.
 
     Attributes:
-        adapter: folder of one adapter or of several, None for vLLM's own choice of class.
+        adapter: None for vLLM's own choice of class.
         prompts: token ids.
         tokens: to generate for each prompt.
         batch_sizes: ascending; a batch of n runs the first n prompts.
         top: log-probabilities compared at a position, None for the whole vocabulary.
     """
 
-    adapter: Path | None
+    adapter: Adapter | None
     checkpoint: Checkpoint
     prompts: list[list[int]]
     tokens: int
@@ -80,33 +83,18 @@ def make_plan(
         raise KunportError(f"Batch sizes must be positive, not {list(batch_sizes)}.", "Give sizes such as 1 2 4 8.")
     if tokens < 1:
         raise KunportError(f"{tokens} tokens cannot be generated.", "Generate at least one.")
-    if adapter is not None:
-        check_adapter(adapter)
     source = read_checkpoint(checkpoint)
+    chosen = None if adapter is None else choose_adapter(adapter, source.architecture)
     count = max(batch_sizes)
     if prompts is None:
-        chosen = _random_prompts(source, count, tokens, seed)
+        requests = _random_prompts(source, count, tokens, seed)
     else:
-        chosen = [list(prompt) for prompt in prompts]
-        if len(chosen) < count or not all(chosen):
-            raise KunportError(
-                f"A batch of {count} needs as many prompts, of at least one token; {len(chosen)} were given.",
-                "Give more prompts or smaller batch sizes.",
-            )
+        requests = [list(prompt) for prompt in prompts[:count]]
+        _check_prompts(source, requests, count, tokens)
     vocabulary = source.config.get("vocab_size")
     whole = isinstance(vocabulary, int) and vocabulary <= _WHOLE_VOCABULARY
     sizes = tuple(sorted(set(batch_sizes)))
-    return Plan(adapter, source, chosen[:count], tokens, sizes, dtype, seed, None if whole else _TOP)
-
-
-def check_adapter(folder: Path) -> None:
-    """Raises `KunportError` where a folder holds no adapter, nor folders of adapters."""
-    if not folder.is_dir():
-        raise KunportError(
-            f"There is no adapter folder {folder}.", "Name the folder that `kunport generate adapters` wrote."
-        )
-    if not (folder / "adapter.json").is_file() and not any(folder.glob("*/adapter.json")):
-        raise KunportError(f"{folder} holds no adapter: there is no adapter.json.", "Name the folder that holds it.")
+    return Plan(chosen, source, requests, tokens, sizes, dtype, seed, None if whole else _TOP)
 
 
 def _random_prompts(source: Checkpoint, count: int, tokens: int, seed: int) -> list[list[int]]:
@@ -115,3 +103,22 @@ def _random_prompts(source: Checkpoint, count: int, tokens: int, seed: int) -> l
         return random_prompts(lengths, source.vocabulary, seed, special_tokens(source.config))
     except ValueError as error:
         raise KunportError(f"No prompt fits {source.folder}: {error}.", "Generate fewer tokens.") from None
+
+
+def _check_prompts(source: Checkpoint, prompts: list[list[int]], count: int, tokens: int) -> None:
+    if len(prompts) < count or not all(prompts):
+        raise KunportError(
+            f"A batch of {count} needs as many prompts of at least one token; {len(prompts)} were given.",
+            "Give more prompts or smaller batch sizes.",
+        )
+    longest = max(map(len, prompts)) + tokens
+    if source.context is not None and longest > source.context:
+        raise KunportError(
+            f"A request of {longest} tokens is longer than the model's context of {source.context}.",
+            "Give shorter prompts or generate fewer tokens.",
+        )
+    ids = [token for prompt in prompts for token in prompt]
+    if min(ids) < 0 or max(ids) >= source.vocabulary:
+        raise KunportError(
+            f"A prompt has token {max(ids)} of a vocabulary of {source.vocabulary}.", "Give ids below that."
+        )

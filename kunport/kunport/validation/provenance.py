@@ -7,18 +7,24 @@ import importlib.metadata
 import os
 import platform
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 _CHUNK = 1 << 24
 
 
-def digest(folder: Path) -> str:
-    """SHA-256 over names and contents of a folder's files, hidden ones and byte code left out."""
+def folder_digest(folder: Path) -> str:
+    """`digest` of all files in a folder, those in folders below and hidden ones left out."""
+    names = [path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
+    return digest(folder, names)
+
+
+def digest(folder: Path, names: Iterable[str]) -> str:
+    """SHA-256 over names and contents of files, in order of their names; those that are not there count as empty."""
     total = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        if path.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):
-            total.update("/".join(parts).encode() + b"\0" + _file_digest(path))
+    for name in sorted(set(names)):
+        path = folder / name
+        total.update(name.encode() + b"\0" + (_file_digest(path) if path.is_file() else b""))
     return total.hexdigest()
 
 

@@ -114,14 +114,12 @@ class Batch:
 class RanClass:
     """The class of the model that the engine really ran, asked of the live object.
 
-    ``expected_root`` is the adapter's folder and ``is_adapter`` whether the class comes from it; both are None
-    where the engine's own choice was validated.
+    ``is_adapter`` says whether it is the adapter's; None where the engine's own choice was validated.
     """
 
     module: str
     name: str
     file: str
-    expected_root: str | None = None
     is_adapter: bool | None = None
 
 

@@ -20,15 +20,16 @@ def main() -> None:
     output, prompts = Path(job["output"]), job["prompts"]
     with channel.stage("import") as facts:
         import vllm
+        from kunport_model_adapters.probe import ran_classes
 
-        from kunport.validation.engine import identity, memory, start
+        from kunport.validation.engine import memory, start
         from kunport.validation.engine.run import observe, plain
 
         facts["versions"] = {"vllm": vllm.__version__}
     with channel.stage("load") as facts:
         llm = start.engine(job)
         facts["settings"] = start.settings(llm)
-        facts["ran"] = asdict(identity.ran_class(llm))
+        facts["ran"] = asdict(ran_classes(llm)[0])
         facts["detail"] = f"{facts['ran']['name']} of {facts['ran']['module']}"
     with channel.stage("warm-up"):
         plain(llm, prompts, job["tokens"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kunport_model_adapters.probe import EXTENSION
 from vllm import LLM
 
 
@@ -26,6 +27,7 @@ def engine(job: Mapping[str, Any]) -> LLM:
         max_logprobs=job["top"],
         kv_cache_memory_bytes=job["kv_cache_bytes"],
         disable_log_stats=True,
+        worker_extension_cls=EXTENSION,
     )
 
 

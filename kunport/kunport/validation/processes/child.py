@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kunport_model_adapters.errors import AdapterError
+
 from kunport.errors import KunportError
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -52,7 +54,7 @@ class Channel:
         begin = time.monotonic()
         try:
             yield facts
-        except KunportError as error:
+        except (KunportError, AdapterError) as error:
             self._send(stage=name, status="refused", problem=error.problem, cure=error.cure)
             sys.exit(1)
         except Exception as error:

@@ -15,11 +15,13 @@ def main() -> None:
     channel = Channel()
     job = channel.receive()
     with channel.stage("import"):
-        from kunport.validation.engine import identity, start
+        from kunport_model_adapters.probe import ran_classes
+
+        from kunport.validation.engine import start
         from kunport.validation.engine.run import plain
     with channel.stage("load") as facts:
         llm = start.engine(job)
-        facts["ran"] = asdict(identity.ran_class(llm))
+        facts["ran"] = asdict(ran_classes(llm)[0])
         plain(llm, job["prompts"], job["tokens"])  # the first run also allocates and caches
     while (turn := channel.receive()) is not None:
         with channel.stage(f"turn {turn}") as facts:

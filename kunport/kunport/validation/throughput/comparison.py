@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kunport.errors import KunportError
+from kunport.validation.adapter import choose_adapter
 from kunport.validation.checkpoint import read_checkpoint
-from kunport.validation.plan import check_adapter
 from kunport.validation.processes.environment import engine_environment, threads_per_process
 from kunport.validation.processes.supervisor import OnStage, Supervised
 from kunport.validation.prompts import random_prompts, special_tokens
@@ -72,8 +72,8 @@ def compare_throughput(
     Raises:
         KunportError: the input is wrong, or one of the engines did not get to the end.
     """
-    check_adapter(adapter)
     source = read_checkpoint(checkpoint)
+    folder = choose_adapter(adapter, source.architecture).folder
     lengths = [prompt_tokens] * requests
     job = {
         "checkpoint": str(checkpoint.resolve()),
@@ -88,10 +88,10 @@ def compare_throughput(
         "kv_cache_bytes": source.cache_bytes(requests * (prompt_tokens + tokens)),
     }
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kunport-")))
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kunport-")))
         sides = {
-            name: stack.enter_context(_start(name, path, folder, on_stage))
-            for name, path in (("adapter", adapter), ("native", None))
+            name: stack.enter_context(_start(name, path, work, on_stage))
+            for name, path in (("adapter", folder), ("native", None))
         }
         classes = {name: _load(name, side, job) for name, side in sides.items()}
         speeds: dict[str, list[float]] = {name: [] for name in sides}
@@ -108,12 +108,12 @@ def compare_throughput(
     )
 
 
-def _start(name: str, adapter: Path | None, folder: Path, on_stage: OnStage | None) -> Supervised:
+def _start(name: str, adapter: Path | None, work: Path, on_stage: OnStage | None) -> Supervised:
     return Supervised(
         name,
         [sys.executable, "-m", "kunport.validation.throughput"],
         environment=engine_environment(adapter, threads_per_process(1)),
-        log=folder / f"{name}.log",
+        log=work / f"{name}.log",
         stage_seconds=_STAGE_SECONDS,
         on_stage=on_stage or (lambda stage: None),
     )
