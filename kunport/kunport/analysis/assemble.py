@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
@@ -13,8 +12,11 @@ from kunport_codegen.graph import DType, Graph, Node, refs
 from kunport.analysis.config_object import configuration_object
 from kunport.analysis.interpreter import Failure, Interpreter, Raised
 from kunport.analysis.interpreter.calls import run_forward
+from kunport.analysis.library import Target
+from kunport.analysis.library.installed import installation
 from kunport.analysis.shapes import TensorType
-from kunport.analysis.tree import Tree
+from kunport.analysis.source import Root
+from kunport.analysis.tree import Tree, class_constant, tied_tensors
 from kunport.analysis.values import Bound, Function, Instance, SourceClass, Tensor, Value
 from kunport.errors import KunportError
 
@@ -22,15 +24,45 @@ from kunport.errors import KunportError
 BATCH, SEQUENCE = symbol("batch", 2), symbol("sequence", 11)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a model.
+
+    Attributes:
+        graph: the model graph, its renames left empty.
+        pretrained: path, class and model type of each pretrained model in the tree, the root first.
+        base: the name that the root gives its base model.
+    """
+
+    graph: Graph
+    pretrained: list[tuple[str, str, str]]
+    base: str
+
+
+def read_target(target: Target, config: dict[str, Any]) -> Reading:
+    """Reads a located model under an effective configuration. Raises as `assemble` does."""
+    transformers = Root(installation().root, "transformers")
+    roots = [Root(target.root), transformers] if target.custom else [transformers]
+    return assemble(target.module, target.architecture, roots, config, _config_class(target))
+
+
+def _config_class(target: Target) -> tuple[str, str] | None:
+    """Dotted module and name of the configuration's class."""
+    if target.config_class is None or target.config_file is None:
+        return None
+    root = installation().root if installation().contains(target.config_file) else target.root
+    return ".".join(target.config_file.relative_to(root).with_suffix("").parts), target.config_class
+
+
 def assemble(
-    module: str, architecture: str, roots: list[Path], config: dict[str, Any], config_class: tuple[str, str] | None
-) -> Graph:
-    """The graph of a model.
+    module: str, architecture: str, roots: list[Root], config: dict[str, Any], config_class: tuple[str, str] | None
+) -> Reading:
+    """Reads a model.
 
     Args:
         module: dotted name of the modeling file below one of ``roots``.
         architecture: the class to construct and run.
-        roots: folders that hold the packages and modules of the source.
+        roots: where the source is looked for.
         config: the effective configuration as plain data.
         config_class: (dotted module, name) of the configuration's class, None for a configuration without one.
 
@@ -47,7 +79,9 @@ def assemble(
     tree = Tree(model)
     constructed = len(interpreter.trace.nodes)
     output = _run(interpreter, model)
-    return _graph(interpreter, tree, architecture, config, output, constructed, model)
+    graph = _graph(interpreter, tree, architecture, config, output, constructed)
+    graph.tied = tied_tensors(interpreter, tree, model, config)
+    return Reading(graph, tree.pretrained, class_constant(interpreter, model, "base_model_prefix") or "")
 
 
 def _load(interpreter: Interpreter, module: str, architecture: str) -> SourceClass:
@@ -98,13 +132,7 @@ def _logits(interpreter: Interpreter, result: Value) -> Value:
 
 
 def _graph(
-    interpreter: Interpreter,
-    tree: Tree,
-    architecture: str,
-    config: dict[str, Any],
-    output: Value,
-    constructed: int,
-    model: Instance,
+    interpreter: Interpreter, tree: Tree, architecture: str, config: dict[str, Any], output: Value, constructed: int
 ) -> Graph:
     trace = interpreter.trace
     for tensor, node in interpreter.states:
@@ -122,7 +150,6 @@ def _graph(
         frames=trace.frames,
         modules=tree.modules,
         parameters=tree.parameters,
-        tied=_tied(interpreter, tree, model, config),
         guards=trace.guards,
         sources={name: file.digest for name, file in sorted(interpreter.names.files.items())},
         notes=trace.notes,
@@ -150,20 +177,3 @@ def _operands(node: Node) -> set[int]:
         for inner in node.body.nodes:
             found |= _operands(inner)
     return found
-
-
-def _tied(interpreter: Interpreter, tree: Tree, model: Instance, config: dict[str, Any]) -> list[tuple[str, str]]:
-    """Tensors with two names: shared by the constructor, or tied afterwards because the configuration says so."""
-    tied = list(tree.shared)
-    if not config.get("tie_word_embeddings", False):
-        return tied
-    try:
-        keys = interpreter.attribute(model, "_tied_weights_keys")
-    except (Failure, Raised):
-        return tied
-    if isinstance(keys, dict):
-        for pattern, source in keys.items():
-            for path in tree.parameters:
-                if re.fullmatch(pattern, path) and source in tree.parameters and path != source:
-                    tied.append((path, source))
-    return tied

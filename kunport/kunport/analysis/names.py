@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import libcst as cst
@@ -17,7 +16,7 @@ import libcst as cst
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import Failure
 from kunport.analysis.intrinsics.registry import external
-from kunport.analysis.source import Chunk, SourceFile
+from kunport.analysis.source import Chunk, Root, SourceFile
 from kunport.analysis.values import Opaque, PythonModule, Value
 
 
@@ -229,12 +228,12 @@ class Names:
 
     Attributes:
         evaluator: the interpreter.
-        roots: folders that hold packages and loose modules, searched in order.
+        roots: where modules are looked for, in order.
         files: every file read, by the name that locations use.
     """
 
     evaluator: Evaluator
-    roots: list[Path]
+    roots: list[Root]
     files: dict[str, SourceFile] = field(default_factory=dict)
     _namespaces: dict[str, Namespace | None] = field(default_factory=dict)
 
@@ -245,16 +244,12 @@ class Names:
         return self._namespaces[dotted]
 
     def _open(self, dotted: str) -> Namespace | None:
-        relative = Path(*dotted.split("."))
         for root in self.roots:
-            for path, package in (
-                (root / relative.with_suffix(".py"), dotted.rpartition(".")[0]),
-                (root / relative / "__init__.py", dotted),
-            ):
-                if path.is_file():
-                    file = SourceFile(path, path.relative_to(root).as_posix())
-                    self.files[file.name] = file
-                    return Namespace(file, dotted, package, self)
+            if (found := root.find(dotted)) is not None:
+                path, package = found
+                file = SourceFile(path, path.relative_to(root.folder).as_posix())
+                self.files[file.name] = file
+                return Namespace(file, dotted, package, self)
         return None
 
     def resolve(self, module: str, name: str | None) -> Value:

@@ -35,6 +35,24 @@ _CONTINUATIONS = {"else", "elif", "except", "finally"}
 
 
 @dataclass(frozen=True, slots=True)
+class Root:
+    """A folder below which modules are looked for: those of one ``package``, or any where that is empty."""
+
+    folder: Path
+    package: str = ""
+
+    def find(self, dotted: str) -> tuple[Path, str] | None:
+        """The file of a module and the package that its relative imports start from, None where it has none."""
+        if self.package and dotted.partition(".")[0] != self.package:
+            return None
+        place = self.folder.joinpath(*dotted.split("."))
+        for path, package in ((place.with_suffix(".py"), dotted.rpartition(".")[0]), (place / "__init__.py", dotted)):
+            if path.is_file():
+                return path, package
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """A top-level statement: ``kind`` is ``class``, ``def``, ``import``, ``assign`` or ``other``; lines are 1-based, inclusive."""
 

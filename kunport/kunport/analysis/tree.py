@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from kunport_codegen.expression import Scalar
+from kunport_codegen.expression import Scalar, unwrap
 from kunport_codegen.graph import Location, Module, Parameter
 
+from kunport.analysis.interpreter import Failure, Interpreter, Raised
 from kunport.analysis.values import Instance, NativeClass, SourceClass, Tensor, Value, is_subclass
 
 _MODULE = "torch.nn.Module"
@@ -20,12 +22,14 @@ class Tree:
     Attributes:
         modules, parameters: as `Graph` has them.
         shared: (path, path that has the same tensor) for tensors with several places.
+        pretrained: path, class and model type of each pretrained model, the root first.
     """
 
     def __init__(self, root: Instance) -> None:
         self.modules: dict[str, Module] = {}
         self.parameters: dict[str, Parameter] = {}
         self.shared: list[tuple[str, str]] = []
+        self.pretrained: list[tuple[str, str, str]] = []
         self._add(root, "")
 
     def _add(self, instance: Instance, path: str) -> None:
@@ -33,6 +37,8 @@ class Tree:
         module = self.modules[path] = Module(
             path, instance.cls.short, _leaf(instance), _where(instance), _attributes(instance)
         )
+        if is_subclass(instance.cls, "transformers.modeling_utils.PreTrainedModel"):
+            self.pretrained.append((path, instance.cls.name, _model_type(instance)))
         for name, value in _members(instance):
             inner = f"{path}.{name}" if path else name
             if isinstance(value, Tensor):
@@ -85,3 +91,30 @@ def _is_plain(value: Value) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return isinstance(value, Scalar | int | float | str | None)
+
+
+def _model_type(instance: Instance) -> str:
+    config = instance.attributes.get("config")
+    return str(unwrap(config.attributes.get("model_type", ""))) if isinstance(config, Instance) else ""
+
+
+def class_constant(interpreter: Interpreter, instance: Instance, name: str) -> Value | None:
+    """An attribute that the source's class may have, None where it has none that can be read."""
+    try:
+        return interpreter.attribute(instance, name)
+    except (Failure, Raised):
+        return None
+
+
+def tied_tensors(
+    interpreter: Interpreter, tree: Tree, model: Instance, config: dict[str, Any]
+) -> list[tuple[str, str]]:
+    """Tensors with two names: shared by the constructor, or tied after it because the configuration says so."""
+    tied = list(tree.shared)
+    keys = class_constant(interpreter, model, "_tied_weights_keys") if config.get("tie_word_embeddings") else None
+    if isinstance(keys, dict):
+        for pattern, source in keys.items():
+            for path in tree.parameters:
+                if re.fullmatch(pattern, path) and source in tree.parameters and path != source:
+                    tied.append((path, source))
+    return tied

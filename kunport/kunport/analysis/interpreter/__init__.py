@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import libcst as cst
@@ -19,6 +18,7 @@ from kunport.analysis.interpreter.signals import Failure, Raised, Signal
 from kunport.analysis.intrinsics import external
 from kunport.analysis.names import Names, Namespace
 from kunport.analysis.shapes import TensorType
+from kunport.analysis.source import Root
 from kunport.analysis.trace import Trace
 from kunport.analysis.values import Instance, NativeClass, Opaque, SourceClass, State, Tensor, Unknown, Value
 
@@ -27,7 +27,7 @@ class Interpreter:
     """Runs source without importing it.
 
     Args:
-        roots: folders that hold the packages and modules to read.
+        roots: where the source to read is looked for.
         contain: whether a failure inside a call becomes an unknown value; otherwise it is raised.
 
     Attributes:
@@ -40,7 +40,7 @@ class Interpreter:
         debug: let errors of the analysis itself escape instead of containing them.
     """
 
-    def __init__(self, roots: list[Path], *, contain: bool = True) -> None:
+    def __init__(self, roots: list[Root], *, contain: bool = True) -> None:
         self.trace = Trace()
         self.names = Names(self, roots)
         self.default_dtype = DType("model")

@@ -59,8 +59,17 @@ for _name in _EXCEPTIONS:
 
 # The Python type that a built-in class stands for, in checks of types.
 _TYPES: dict[str, type | tuple[type, ...]] = {
-    "int": int, "float": float, "bool": bool, "str": str, "list": list, "tuple": tuple, "slice": slice,
-    "set": OrderedSet, "frozenset": OrderedSet, "bytes": bytes, "range": range,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "str": str,
+    "list": list,
+    "tuple": tuple,
+    "slice": slice,
+    "set": OrderedSet,
+    "frozenset": OrderedSet,
+    "bytes": bytes,
+    "range": range,
 }
 
 

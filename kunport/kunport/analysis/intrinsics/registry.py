@@ -25,9 +25,18 @@ _PACKAGES = {
 }
 _DTYPES = {
     **{name: name for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32")},
-    "float64": "float64", "complex64": "complex64", "complex128": "complex128",
-    "half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32", "long": "int64",
-    "float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2", "cfloat": "complex64",
+    "float64": "float64",
+    "complex64": "complex64",
+    "complex128": "complex128",
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
+    "cfloat": "complex64",
 }
 # Torch's functions live in several modules under the same name.
 _TORCH_MODULES = ("torch", "torch.nn.functional", "torch.special", "torch.linalg", "torch.Tensor", "torch.fft")

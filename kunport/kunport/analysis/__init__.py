@@ -1,0 +1,70 @@
+"""Static reading of a model: from source and configuration to a model graph, running nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kunport_codegen.graph import Graph, Node
+
+__all__ = ["Analysis", "analyze"]
+
+
+@dataclass(slots=True)
+class Analysis:
+    """A model as its source and its configuration describe it.
+
+    Attributes:
+        graph: what the model computes.
+        checkpoint: the folder of its weights, None without.
+        architecture, model_type: as `Graph` has them.
+        sources: every file that was read, by the name that the graph's locations use, with its SHA-256.
+        unknowns: nodes that were not understood; the model cannot be ported while there are any.
+        missing: tensors of the model that the checkpoint does not fill.
+        unused: tensors of the checkpoint that the model has no place for.
+    """
+
+    graph: Graph
+    checkpoint: Path | None
+    architecture: str
+    model_type: str
+    sources: dict[str, str]
+    unknowns: list[Node]
+    missing: list[str]
+    unused: list[str]
+
+
+def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> Analysis:
+    """Reads a model.
+
+    Args:
+        model: a checkpoint folder, a modeling file, an architecture or a model type.
+        config: fields that replace the configuration's.
+
+    Raises:
+        KunportError: the model cannot be found, is no text decoder, or its source or checkpoint is broken.
+    """
+    from kunport.analysis.assemble import read_target
+    from kunport.analysis.config import load_config
+    from kunport.analysis.library import locate
+    from kunport.analysis.renames import SubModel, read_renames
+
+    target = locate(model)
+    if config:
+        target = replace(target, raw_config={**target.raw_config, **config})
+    reading = read_target(target, load_config(target))
+    graph = reading.graph
+    names = read_renames(target, [SubModel(*each) for each in reading.pretrained], reading.base, graph.parameters)
+    graph.renames = names.renames
+    return Analysis(
+        graph=graph,
+        checkpoint=target.checkpoint,
+        architecture=graph.architecture,
+        model_type=graph.model_type,
+        sources=graph.sources,
+        unknowns=graph.unknowns(),
+        missing=names.missing,
+        unused=names.unused,
+    )
