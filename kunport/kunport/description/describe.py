@@ -27,10 +27,13 @@ _GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An operation that the analysis did not understand, why, and where."""
+    """An operation that is not understood or has no place in the engine yet: why, and where the source has it."""
 
     reason: str
     where: Location
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Description:
         layers: number of decoder layers.
         parameters: number of elements of all parameters, shared ones once.
         groups: title -> lines; groups without lines are left out.
-        unknowns: what was not understood, in order, once for each source line and reason.
+        unknowns: what stands in the way of an adapter, in order, once for each source line and reason.
         guards: configuration fields that the graph was specialised on.
         notes: what the analysis wants a reader to know.
     """
@@ -70,7 +73,6 @@ def describe(graph: Graph) -> Description:
     view = View(graph, recognize(graph))
     lines = {title: merge(group(view)) for title, group in _GROUPS.items()}
     shared = {path for path, _ in graph.tied}
-    unknowns = [Unknown(str(node.args[0]), node.where) for node in graph.unknowns()]
     return Description(
         architecture=graph.architecture,
         model_type=graph.model_type,
@@ -82,7 +84,12 @@ def describe(graph: Graph) -> Description:
         ),
         sources=graph.sources,
         groups={title: each for title, each in lines.items() if each},
-        unknowns=list(dict.fromkeys(unknowns)),
+        unknowns=unknowns_of(graph),
         guards=[f"{guard.expr} is {show(guard.outcome)}" for guard in graph.guards],
         notes=graph.notes,
     )
+
+
+def unknowns_of(graph: Graph) -> list[Unknown]:
+    """What the analysis did not understand, in order, once for each source line and reason."""
+    return list(dict.fromkeys(Unknown(str(node.args[0]), node.where) for node in graph.unknowns()))

@@ -1,0 +1,91 @@
+"""Parses a command, runs its verb, and turns errors into one line and an exit status.
+
+Exit status: 0 done and good; 1 done, and the verdict is bad; 2 the input or the call is wrong; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from kunport.cli import analyze, generate, port, tiny, validate
+from kunport.cli.terminal import accept_any_text, clean, note, say
+from kunport.errors import KunportError, NotPortableError
+
+VERBS = (analyze, generate, validate, port, tiny)
+
+_DESCRIPTION = """Ports Hugging Face models to vLLM: reads their source, writes the adapter, proves the numerics.
+
+MODEL is a checkpoint folder, a modeling file, an architecture (Olmo2ForCausalLM) or a model type (olmo2)."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise KunportError(f"{message[:1].upper()}{message[1:]}.", f"See `{self.prog} --help`.")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status; ``arguments`` are the process's by default."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    accept_any_text()
+    options = argparse.Namespace(debug="--debug" in arguments, format="text")  # for errors found while parsing
+    try:
+        _parser().parse_args(arguments, options)
+        return int(options.run(options))
+    except KunportError as error:
+        _report_error(error, options)
+        return 2
+    except NotPortableError as error:
+        _report_unknowns(error, options)
+        return 1
+    except KeyboardInterrupt:
+        note("kunport: interrupted")
+        return 130
+    except BrokenPipeError:  # the reader of our output has had enough, `| head` for one
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed (text)")
+    common.add_argument("--debug", action="store_true", help="show where an error was raised")
+    parser = _Parser(prog="kunport", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in VERBS:
+        verb.add_to(verbs, common)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version, looked up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"kunport {version('kunport')}")
+        parser.exit()
+
+
+def _report_error(error: KunportError, options: argparse.Namespace) -> None:
+    if options.debug:
+        note("".join(traceback.format_exception(error)).rstrip())
+    if options.format == "json":
+        say(json.dumps({"error": {"problem": error.problem, "cure": error.cure}}))
+    note(f"kunport: {clean(error.problem, lines=False)} {clean(error.cure, lines=False)}")
+
+
+def _report_unknowns(error: NotPortableError, options: argparse.Namespace) -> None:
+    if options.format == "json":
+        unknowns = [{"reason": each.reason, "where": str(each.where)} for each in error.unknowns]
+        say(json.dumps({"verdict": "not understood", "unknowns": unknowns}))
+        return
+    say("The model cannot be ported yet:")
+    for unknown in error.unknowns:
+        say(f"    {unknown}")

@@ -1,0 +1,42 @@
+"""``kunport port MODEL``: analysis, generation and validation, with a verdict at the end."""
+
+from __future__ import annotations
+
+import argparse
+
+from kunport.cli.analyze import print_unknowns
+from kunport.cli.arguments import Verbs, add_model, add_output
+from kunport.cli.terminal import quiet_libraries, write
+from kunport.cli.validate import print_verdict
+
+
+def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParser) -> None:
+    """Add the verb to the command's parser."""
+    parser = verbs.add_parser(
+        "port",
+        parents=[common],
+        help="analyze, generate and validate, with a verdict and a report",
+        description="Reads a model, writes its adapter to DIR/MODEL_TYPE, and runs it in vLLM beside the real model. "
+        "A model without weights is validated with a tiny random checkpoint. Exit status 1 where the verdict is bad.",
+    )
+    add_model(parser)
+    add_output(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Port, and print the verdict; 1 where there is no adapter or it is not to be trusted."""
+    import kunport
+    from kunport.report import StageDisplay
+    from kunport.report.document import as_json
+
+    quiet_libraries()
+    with StageDisplay() as display:
+        port = kunport.port(options.model, options.output, on_stage=display)
+    if port.report is not None:
+        print_verdict(port.report, port.description, port.pages, as_json=options.format == "json")
+    elif options.format == "json":
+        write(as_json(None, port.description))
+    else:
+        print_unknowns(port.description)
+    return 0 if port.passed else 1

@@ -1,0 +1,76 @@
+"""``kunport validate ADAPTER``: the real Hugging Face model against the real vLLM engine with the adapter."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kunport.adapter_folder import MANIFEST
+from kunport.cli.arguments import Verbs
+from kunport.cli.terminal import quiet_libraries, say, write
+from kunport.errors import KunportError
+
+if TYPE_CHECKING:
+    from kunport.description import Description
+    from kunport.validation import Report
+
+
+def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParser) -> None:
+    """Add the verb to the command's parser."""
+    parser = verbs.add_parser(
+        "validate",
+        parents=[common],
+        help="prove that an adapter computes what the real model computes",
+        description="Compares log-probabilities, greedy tokens and batches, and writes report.html and report.json "
+        "beside the adapter. Exit status 1 where the verdict is bad.",
+    )
+    parser.add_argument("adapter", metavar="ADAPTER", type=Path, help="the adapter's folder")
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="DIR", help="weights to validate with (default: tiny random ones)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Validate, print the verdict, and write the reports; 1 where the adapter is not to be trusted."""
+    import kunport
+    from kunport.report import StageDisplay, write_report
+
+    quiet_libraries()
+    with tempfile.TemporaryDirectory(prefix="kunport-") as folder:
+        checkpoint = options.checkpoint or _tiny_checkpoint(options.adapter, Path(folder) / "checkpoint")
+        with StageDisplay() as display:
+            report = kunport.validate(options.adapter, checkpoint, on_stage=display)
+    pages = write_report(options.adapter, report)
+    print_verdict(report, None, pages, as_json=options.format == "json")
+    return 0 if report.passed else 1
+
+
+def print_verdict(report: Report, description: Description | None, pages: Sequence[Path], *, as_json: bool) -> None:
+    """Print the verdict table and where the reports are, or the report as JSON."""
+    from kunport.report import print_report
+    from kunport.report.document import as_json as to_json
+
+    if as_json:
+        write(to_json(report, description))
+        return
+    print_report(report)
+    say(f"\nReport: {' and '.join(map(str, pages))}")
+
+
+def _tiny_checkpoint(adapter: Path, output: Path) -> Path:
+    """Random weights for the architecture that an adapter is for."""
+    import kunport
+
+    try:
+        architecture = str(json.loads((adapter / MANIFEST).read_text(encoding="utf-8"))["architecture"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise KunportError(
+            f"{adapter} is not an adapter's folder: it has no {MANIFEST} that names an architecture.",
+            "Name the folder that `kunport generate adapters` wrote.",
+        ) from None
+    return kunport.tiny(architecture, output)
