@@ -60,29 +60,35 @@ def equal(a: Expr, b: Expr) -> bool:
 
 def at_least(a: Expr, b: Expr) -> bool:
     """Whether ``a >= b`` is known for every configuration and every size."""
-    difference = _merge(_polynomial(a), _polynomial(b), -1)
-    # Where a quotient is taken away, x // c is at most x / c; where it is added, it is at least 0.
-    bounded: Polynomial = {}
-    for atoms, coefficient in difference.items():
-        quotients = [atom for atom in atoms if atom.op == "floordiv" and _constant(atom.args[1]) > 0]
-        if coefficient < 0 and quotients:
-            rest = list(atoms)
-            rest.remove(quotients[0])
-            share = _times(
-                {tuple(rest): coefficient / _constant(quotients[0].args[1])}, _polynomial(quotients[0].args[0])
-            )
-            bounded = _merge(bounded, share)
-        else:
-            bounded = _merge(bounded, {atoms: coefficient})
+    return _never_negative(_merge(_polynomial(a), _polynomial(b), -1))
+
+
+def _never_negative(polynomial: Polynomial) -> bool:
     floor = Fraction(0)
-    for atoms, coefficient in bounded.items():
-        if not atoms:
-            floor += coefficient
-        elif coefficient < 0 or not all(map(_not_negative, atoms)):
+    for atoms, coefficient in polynomial.items():
+        if not all(map(_not_negative, atoms)):
             return False
-        elif all(map(_positive, atoms)):
+        if coefficient < 0 and atoms:
+            bounds = [(atom, bound) for atom in atoms for bound in _upper_bounds(atom)]
+            return any(_never_negative(_replace(polynomial, atoms, atom, bound)) for atom, bound in bounds)
+        if all(map(_positive, atoms)):
             floor += coefficient
     return floor >= 0
+
+
+def _upper_bounds(atom: Expr) -> list[Polynomial]:
+    """Simpler polynomials that an atom never exceeds: ``x // c`` is at most ``x / c``."""
+    if atom.op == "floordiv" and _constant(atom.args[1]) > 0:
+        return [_times({(): Fraction(1, _constant(atom.args[1]))}, _polynomial(atom.args[0]))]
+    return [_polynomial(operand) for operand in atom.args] if atom.op == "min" else []
+
+
+def _replace(polynomial: Polynomial, atoms: tuple[Expr, ...], atom: Expr, bound: Polynomial) -> Polynomial:
+    """The polynomial with one atom of one of its products replaced."""
+    rest = list(atoms)
+    rest.remove(atom)
+    without = {other: coefficient for other, coefficient in polynomial.items() if other != atoms}
+    return _merge(without, _times({tuple(rest): polynomial[atoms]}, bound))
 
 
 def length(expr: Expr) -> int:

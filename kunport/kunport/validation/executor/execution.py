@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from kunport_codegen.graph import Arg, Body, Graph, Node, refs
+from kunport_codegen.graph import Body, Graph, Node, refs
 
 from kunport.errors import KunportError
 
 from .arguments import Resolver
+from .dependencies import needed, reads
 from .masks import additive_mask
 from .operators import call
 
@@ -66,7 +67,7 @@ def steps(
     state = _State(graph, tensors, dtype)
     batch, sequence = input_ids.shape
     resolver = Resolver(graph.config, {"batch": batch, "sequence": sequence}, state.dtype)
-    run = _Run(state, resolver, input_ids, _needed(graph, ids))
+    run = _Run(state, resolver, input_ids, needed(graph, ids))
     yield from run.nodes(graph.nodes, {}, keep=set())
 
 
@@ -112,7 +113,7 @@ class _Run:
     def nodes(self, nodes: list[Node], values: dict[int, Any], keep: set[int]) -> Iterator[tuple[Node, Any]]:
         """Runs nodes in order, adding to ``values``; those that no later one reads are dropped, but for ``keep``."""
         todo = [node for node in nodes if node.id in self._needed]
-        last = {used: place for place, node in enumerate(todo) for used in (node.id, *_reads(node))}
+        last = {used: place for place, node in enumerate(todo) for used in (node.id, *reads(node))}
         ends: dict[int, list[int]] = {}
         for used, place in last.items():
             ends.setdefault(place, []).append(used)
@@ -150,6 +151,8 @@ class _Run:
         match node.op, node.args:
             case "input", ("input_ids",):
                 return self._input_ids
+            case "input", (name,):
+                raise KunportError(f"The model reads {name}.", "Only models that read token ids alone can be run.")
             case "parameter", (path,):
                 return self._state.read(path)
             case "mask", (kind, *window):
@@ -172,34 +175,3 @@ class _Run:
                 f"torch refuses {node.op} (%{node.id}, {node.where}): {error}.",
                 "Report the model's name with this line.",
             ) from error
-
-
-def _reads(node: Node) -> set[int]:
-    """The values that a node reads; for a loop also what its body reads."""
-    found = set(refs((node.args, node.kwargs)))
-    if node.body is not None:
-        found |= _body_reads(node.body)
-    return found
-
-
-def _body_reads(body: Body) -> set[int]:
-    arguments: list[Arg] = [value for _, *values in body.carried for value in values] + [body.skip]
-    return set(refs(arguments)).union(*map(_reads, body.nodes))
-
-
-def _needed(graph: Graph, ids: Collection[int]) -> set[int]:
-    """The nodes that the named ones depend on; where a node of a loop is needed, so is the loop."""
-    reads = {node.id: _reads(node) for node in graph.walk()}
-    for node in graph.walk():
-        if node.body is not None:
-            reads[node.id] |= {inner.id for inner in node.body.nodes}
-            for inner in node.body.nodes:
-                reads[inner.id].add(node.id)
-    needed: set[int] = set()
-    pending = list(ids)
-    while pending:
-        one = pending.pop()
-        if one not in needed:
-            needed.add(one)
-            pending += reads.get(one, ())
-    return needed

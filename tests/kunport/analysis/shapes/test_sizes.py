@@ -84,6 +84,9 @@ def test_what_slices_to_the_end_takes_no_minimum() -> None:
     assert shape_of("getitem", states, (everything, slice(1, None)))[1] == "sequence - 1"
     assert shape_of("getitem", states, (everything, slice(None, -1)))[1] == "sequence - 1"
     assert shape_of("getitem", states, (everything, slice(-5, None)))[1] == "min(5, sequence)"
+    window = infer("getitem", (states, (everything, slice(None, field("window", 7)))), {})
+    rest = infer("getitem", (states, (everything, slice(field("window", 7), None))), {})
+    assert shape_of("cat", [window, rest], dim=1)[1] == "sequence"
 
 
 def test_numbers_without_names_stay_numbers() -> None:

@@ -1,0 +1,37 @@
+"""Attention masks against Transformers' own, the authority for what a kind means."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from kunport.errors import KunportError
+from kunport.validation.executor.masks import additive_mask
+from transformers import LlamaConfig, masking_utils
+
+KINDS = {
+    "causal": masking_utils.create_causal_mask,
+    "sliding": masking_utils.create_sliding_window_causal_mask,
+    "chunked": masking_utils.create_chunked_causal_mask,
+    "bidirectional": masking_utils.create_bidirectional_mask,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_mask_is_that_of_transformers(kind: str, dtype: torch.dtype) -> None:
+    config = LlamaConfig(sliding_window=4, attention_chunk_size=4, attn_implementation="eager")
+    states = torch.zeros(2, 11, 8, dtype=dtype)
+    arguments = {"config": config, "inputs_embeds": states, "attention_mask": None}
+    if kind != "bidirectional":
+        arguments |= {"past_key_values": None, "position_ids": None}
+    expected = KINDS[kind](**arguments)
+    if expected is None:  # nothing is hidden
+        expected = torch.zeros(2, 1, 11, 11, dtype=dtype)
+    mask = additive_mask(kind, 4, 2, 11, dtype, torch.device("cpu"))
+    assert mask.dtype == expected.dtype
+    assert torch.equal(mask, expected.expand_as(mask))
+
+
+def test_window_is_needed_where_the_kind_has_one() -> None:
+    with pytest.raises(KunportError, match="kind sliding with window None"):
+        additive_mask("sliding", None, 1, 2, torch.float32, torch.device("cpu"))
