@@ -1,0 +1,59 @@
+"""Makes adapters importable and registers them with vLLM.
+
+An adapter's folder becomes a package below ``kunport_adapters``, so that its files import each other
+relatively. Nothing of it is imported here: vLLM imports the class by name, in the process that needs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
+from pathlib import Path
+
+import vllm
+from vllm import ModelRegistry
+from vllm.logger import init_logger
+
+from kunport_model_adapters.discovery import Adapter, find_adapters
+
+PACKAGE = "kunport_adapters"
+
+logger = init_logger(f"vllm.{PACKAGE}")
+
+
+def install_all(path: str) -> list[Adapter]:
+    """Install every adapter of a search path.
+
+    Raises:
+        AdapterError: see `find_adapters`.
+    """
+    adapters = find_adapters(path)
+    for adapter in adapters:
+        install(adapter)
+    return adapters
+
+
+def install(adapter: Adapter) -> None:
+    """Register an adapter for its architecture, in place of whatever vLLM has for it."""
+    manifest = adapter.manifest
+    # vLLM caches classes by the name of their module: two folders must never share one.
+    place = hashlib.sha256(str(adapter.folder).encode()).hexdigest()[:8]
+    package = f"{PACKAGE}.{manifest.architecture}_{place}"
+    _add_package(PACKAGE, [])
+    _add_package(package, [adapter.folder])
+    ModelRegistry.register_model(manifest.architecture, f"{package}.{manifest.module}:{manifest.class_name}")
+    logger.info("%s is served by the adapter in %s.", manifest.architecture, adapter.folder)
+    made_for = manifest.versions.get("vllm", vllm.__version__)
+    if made_for.split(".")[:2] != vllm.__version__.split(".")[:2]:
+        logger.warning(
+            "The adapter in %s was made for vLLM %s; this is %s.", adapter.folder, made_for, vllm.__version__
+        )
+
+
+def _add_package(name: str, folders: list[Path]) -> None:
+    """A package without code of its own, whose modules are the files of ``folders``."""
+    spec = ModuleSpec(name, loader=None, is_package=True)
+    spec.submodule_search_locations = [str(folder) for folder in folders]
+    sys.modules.setdefault(name, module_from_spec(spec))
