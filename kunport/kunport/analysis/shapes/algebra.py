@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from kunport_codegen.expression import Expr, const, walk
 
@@ -23,6 +24,7 @@ def product(operands: Iterable[Expr]) -> Expr:
     return _join_factors(*_factors(operands))
 
 
+@lru_cache(4096)
 def quotient(dividend: Expr, divisor: Expr) -> Expr:
     """``dividend // divisor`` with what both have in common cancelled."""
     (above, factors), (below, divisors) = _factors([dividend]), _factors([divisor])
@@ -41,15 +43,18 @@ def quotient(dividend: Expr, divisor: Expr) -> Expr:
     return Expr("floordiv", (numerator, denominator)) if exact is None else _join_terms(exact)
 
 
+@lru_cache(4096)
 def divides(divisor: Expr, dividend: Expr) -> bool:
     """Whether the quotient is known to leave no remainder."""
     return equal(product((quotient(dividend, divisor), divisor)), dividend)
 
 
+@lru_cache(4096)
 def add(a: Expr, b: Expr) -> Expr:
     return _sum("add", a, b)
 
 
+@lru_cache(4096)
 def subtract(a: Expr, b: Expr) -> Expr:
     return _sum("sub", a, b)
 
@@ -58,6 +63,7 @@ def equal(a: Expr, b: Expr) -> bool:
     return a == b or _polynomial(a) == _polynomial(b)
 
 
+@lru_cache(4096)
 def at_least(a: Expr, b: Expr) -> bool:
     """Whether ``a >= b`` is known for every configuration and every size."""
     return _never_negative(_merge(_polynomial(a), _polynomial(b), -1))

@@ -15,7 +15,9 @@ from .tensor import ShapeError, Size, TensorType
 
 def broadcast(*shapes: tuple[Size, ...]) -> tuple[Size, ...]:
     """The common shape of tensors that meet element by element."""
-    rank = max(map(len, shapes), default=0)
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0] if shapes else ()
+    rank = max(map(len, shapes))
     aligned = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     return tuple(_common(column) for column in zip(*aligned, strict=True))
 

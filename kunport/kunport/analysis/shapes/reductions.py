@@ -121,9 +121,11 @@ def running_extreme(x: TensorType, dim: Any) -> Result:
 
 
 @rule("diff")
-def difference(x: TensorType, n: Any = 1, dim: Any = -1) -> TensorType:
+def difference(x: TensorType, n: Any = 1, dim: Any = -1, prepend: Any = None, append: Any = None) -> TensorType:
     where = sizes.axis(dim, x.rank)
-    return TensorType(sizes.replaced(x.shape, where, sizes.subtract(x.shape[where], n)), x.dtype)
+    joined = [part for part in (prepend, x, append) if part is not None]
+    length = sizes.total(part.shape[where] for part in joined)
+    return TensorType(sizes.replaced(x.shape, where, sizes.subtract(length, n)), dtypes.result_type(joined))
 
 
 @rule("bincount", data_dependent=True)
@@ -131,3 +133,8 @@ def bincount(x: TensorType, weights: TensorType | None = None, minlength: Any = 
     """One count for each class; ``minlength`` is taken for their number, as a model that gives it means it."""
     size = sizes.as_size(minlength) if sizes.value(minlength) else unknown_size(symbol)
     return TensorType((size,), dtypes.INT64 if weights is None else weights.dtype)
+
+
+@rule("histc")
+def histogram(x: TensorType, bins: Any = 100, low: Any = 0, high: Any = 0) -> TensorType:
+    return TensorType((sizes.as_size(bins),), x.dtype)

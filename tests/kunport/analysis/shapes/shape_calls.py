@@ -169,7 +169,14 @@ calls("normalize", along(FLOATS, low=1))
 @case("diff")
 def _diff(draw: Draw) -> Any:
     x = draw(tensors(1, 4, NUMBERS))
-    return (x,), {"dim": draw(drawing.dims(x.rank))}
+    dim = draw(drawing.dims(x.rank))
+    own = list(x.shape)
+    own[dim] = draw(drawing.sizes)
+    edges = st.sampled_from([{}, {"prepend": TensorType(tuple(own), x.dtype)}, {"append": x}])
+    return (x,), {"dim": dim, **draw(edges)}
+
+
+calls("histc", tensors(1, 1, [FLOAT32]).map(lambda drawn: ((drawn, field("heads", 3), 0, 5), {})))
 
 
 @case("topk kthvalue")
