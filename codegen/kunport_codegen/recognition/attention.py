@@ -16,7 +16,20 @@ from kunport_codegen.facts import Attention, Number
 from kunport_codegen.graph import Node
 
 from .evaluate import UnevaluableError, evaluate
-from .index import FLOAT32, IDENTITY, Index, argument, axis, combine, equal, number, sizes, split_number, swaps_axes
+from .index import (
+    FLOAT32,
+    IDENTITY,
+    Index,
+    argument,
+    axis,
+    combine,
+    equal,
+    number,
+    passes,
+    sizes,
+    split_number,
+    swaps_axes,
+)
 from .masks import Mask, added_mask, filled_mask
 
 
@@ -105,7 +118,7 @@ def _scores(index: Index, softmax: Node) -> _Scores | None:
     masked_inside = False
     while node is not None and node.op != "matmul":
         covered = [node]
-        if node.op in IDENTITY or node.op == "to":
+        if passes(node):
             following = index.producer(node.args[0])
         elif (capped := _softcap(index, node)) is not None:
             following, cap, covered = capped
@@ -115,8 +128,6 @@ def _scores(index: Index, softmax: Node) -> _Scores | None:
             masked_inside = True  # a mask from here on would be capped with the scores
         elif (factor := _factor(index, node)) is not None:
             following, value = factor
-            if found.mask is not None and unwrap(value) <= 0:
-                return None
             found.factors.append(value)
         elif (shifted := _without_maximum(index, node)) is not None:
             following, covered = shifted
@@ -126,7 +137,8 @@ def _scores(index: Index, softmax: Node) -> _Scores | None:
                 return None
         elif (masked := added_mask(index, node) or filled_mask(index, node)) is not None:
             following, mask = masked
-            if found.mask is not None or masked_inside:
+            scaled_with_scores = all(unwrap(factor) > 0 for factor in found.factors)  # what is hidden stays hidden
+            if found.mask is not None or masked_inside or not scaled_with_scores:
                 return None
             found.mask = mask
         else:
@@ -206,7 +218,7 @@ def _combined(index: Index, softmax: Node, dropped: bool) -> list[Node] | None:
     """The nodes from the softmax to the product of its weights with the values, which is the last."""
 
     def accept(node: Node) -> bool:
-        return node.op in IDENTITY or node.op in ("to", "getitem")
+        return passes(node) or node.op == "getitem"
 
     chain = index.follow(softmax, accept)
     product = index.user(chain[-1] if chain else softmax)
@@ -301,7 +313,7 @@ def _output(index: Index, product: Node) -> tuple[Node, bool, list[Node]]:
     """The combined heads after their transposition and cast, whether heads still come first, and the nodes there."""
 
     def accept(node: Node) -> bool:
-        return node.op == "to" or node.op in IDENTITY or swaps_axes(node, -3, -2) or _keeps_shape(index, node)
+        return passes(node) or swaps_axes(node, -3, -2) or _keeps_shape(index, node)
 
     chain: list[Node] = []
     for node in index.follow(product, accept):

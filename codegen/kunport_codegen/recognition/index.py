@@ -13,7 +13,8 @@ from kunport_codegen.graph import DType, Graph, Node, Ref, refs
 OUTPUT = -1
 # Operators whose result is their first operand.
 IDENTITY = frozenset(("alias", "clone", "contiguous", "detach", "identity"))
-MODEL, FLOAT32 = DType("model"), DType("float32")
+FLOAT32 = DType("float32")
+_FLOATING = frozenset(("model", "float32", "float16", "bfloat16", "float64"))
 
 
 class Index:
@@ -144,6 +145,11 @@ def number(arg: Any) -> Number | None:
     """The argument if it is a number, else None."""
     value = unwrap(arg)
     return arg if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def passes(node: Node) -> bool:
+    """Whether an operator gives its first operand on, at most cast to another floating type."""
+    return node.op in IDENTITY or (node.op == "to" and node.dtype is not None and node.dtype.name in _FLOATING)
 
 
 def combine(op: str, left: Number, right: Number) -> Number:

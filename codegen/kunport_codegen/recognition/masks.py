@@ -12,7 +12,7 @@ from kunport_codegen.facts import Number
 from kunport_codegen.graph import Node
 
 from .evaluate import UnevaluableError, evaluate
-from .index import IDENTITY, Index, argument, number, sizes
+from .index import Index, argument, number, passes, sizes
 
 # Scores at or below this are taken as hidden: float16's lowest number is -65504.
 _HIDDEN = -1e4
@@ -46,7 +46,7 @@ def _source(index: Index, node: Node | None) -> tuple[Node | None, list[Node]]:
     while node is not None and node.op != "mask":
         before = index.producer(node.args[0]) if node.args else None
         whole = node.op == "getitem" and sizes(node) is not None and sizes(node) == sizes(before) and _slices(node)
-        if node.op != "to" and node.op not in IDENTITY and not whole:
+        if not passes(node) and not whole:
             return None, []
         covered.append(node)
         node = before

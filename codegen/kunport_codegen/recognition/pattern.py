@@ -11,7 +11,7 @@ from typing import Any as Anything
 from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Node, Ref
 
-from .index import IDENTITY, Index, argument
+from .index import Index, argument, passes
 
 _COMMUTATIVE = frozenset(("add", "mul"))
 
@@ -93,7 +93,7 @@ class Match:
         if self.matches(pattern.inner, arg):
             return True
         node = self.index.producer(arg)
-        if node is None or (node.op != "to" and node.op not in IDENTITY):
+        if node is None or not passes(node):
             return False
         self.nodes[node.id] = node
         return self._cast(pattern, node.args[0])

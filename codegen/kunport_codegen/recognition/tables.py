@@ -15,7 +15,7 @@ from kunport_codegen.graph import Node
 
 from .evaluate import Array, UnevaluableError, evaluate
 from .frequencies import frequencies
-from .index import IDENTITY, Index, number, split_number
+from .index import Index, number, passes, split_number
 
 
 def find_tables(index: Index) -> list[RopeTable]:
@@ -62,8 +62,11 @@ def _table(index: Index, angles: int, cosine: Node, sine: Node) -> RopeTable | N
         path = _described(theta)
         parameters = _content(path, index.graph.config)
         rope_type = parameters.get("rope_type") or "default"
-        wanted = frequencies(rope_type, unwrap(theta), unwrap(dim), parameters, index.graph.config)
-        if wanted is not None and _are_angles(values, positions, wanted):
+        try:
+            wanted = frequencies(rope_type, unwrap(theta), unwrap(dim), parameters, index.graph.config)
+        except (ArithmeticError, KeyError, TypeError, ValueError):
+            continue  # the description lacks what its rope type needs
+        if wanted is not None and 2 * len(wanted) == unwrap(dim) and _are_angles(values, positions, wanted):
             covered = index.ancestors(cosine_end.id, sine_end.id)
             nodes = index.exclusive(covered, cosine_end, sine_end)
             ends = cosine_end.id, sine_end.id
@@ -72,9 +75,7 @@ def _table(index: Index, angles: int, cosine: Node, sine: Node) -> RopeTable | N
 
 
 def _scales(index: Index, node: Node) -> bool:
-    return (
-        node.op == "to" or node.op in IDENTITY or (node.op == "mul" and split_number(node, index.producer) is not None)
-    )
+    return passes(node) or (node.op == "mul" and split_number(node, index.producer) is not None)
 
 
 def _factor(index: Index, chain: list[Node]) -> float:
@@ -103,11 +104,11 @@ def _described(theta: Number) -> str:
 
 
 def _content(path: str, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a configuration holds under a path such as ``rope_parameters['full_attention']``."""
-    content = config
+    """What a configuration holds under a path such as ``rope_parameters['full_attention']``; nothing for no path."""
+    content: Any = config if path else {}
     for key in re.findall(r"\w+", path):
-        content = content[key]
-    return content if path else {}
+        content = content.get(key) if isinstance(content, Mapping) else None
+    return content if isinstance(content, Mapping) else {}
 
 
 def frequencies_of(table: RopeTable, config: Mapping[str, Any]) -> Array:

@@ -1,0 +1,98 @@
+"""The formulas that facts stand for, written down once more to judge them by their numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from graph_builder import BATCH, SEQUENCE, run
+from kunport.validation.executor.masks import additive_mask
+from kunport_codegen.expression import unwrap
+from kunport_codegen.facts import Activation, Attention, Facts, Norm, Rope
+from kunport_codegen.graph import Graph
+from kunport_codegen.recognition import recognize
+from kunport_codegen.recognition.tables import frequencies_of
+
+State = dict[str, np.ndarray]
+
+
+def true_facts(graph: Graph) -> Facts:
+    """The facts of a graph, each compared with the numbers that the graph's own nodes give."""
+    facts = recognize(graph)
+    inputs = {norm.input for norm in facts.norms} | {each.input for each in (*facts.ropes, *facts.activations)}
+    inputs |= {each for found in facts.attentions for each in (found.query, found.key, found.value)}
+    single = (*facts.norms, *facts.ropes, *facts.attentions, *facts.activations)
+    values, state = run(graph, inputs | {each.output for each in single})
+    for norm in facts.norms:
+        _close(norm_value(norm, values[norm.input], state), values[norm.output])
+    for rope in facts.ropes:
+        _close(rope_value(rope, values[rope.input], graph.config), values[rope.output])
+    for found in facts.attentions:
+        _close(attention_value(found, values, state), values[found.output])
+    for activation in facts.activations:
+        _close(activation_value(activation, values[activation.input]), values[activation.output])
+    return facts
+
+
+def _close(formula: np.ndarray, nodes: np.ndarray) -> None:
+    np.testing.assert_allclose(formula, nodes, rtol=1e-3, atol=1e-5)
+
+
+def norm_value(norm: Norm, x: np.ndarray, state: State) -> np.ndarray:
+    if norm.kind == "layer":
+        x = x - x.mean(-1, keepdims=True)
+    statistic = (x**2).sum(-1, keepdims=True) if norm.kind == "l2" else (x**2).mean(-1, keepdims=True)
+    result = x / np.sqrt(statistic + unwrap(norm.epsilon))
+    if norm.weight is not None:
+        result = result * (norm.offset + state[norm.weight])
+    return result if norm.bias is None else result + state[norm.bias]
+
+
+def rope_value(rope: Rope, x: np.ndarray, config: dict[str, Any]) -> np.ndarray:
+    """Turns each pair as a complex number."""
+    dim = unwrap(rope.table.rotary_dim)
+    (axis,) = (axis for axis, size in enumerate(x.shape[:-1]) if size == SEQUENCE.value)
+    angles = np.arange(SEQUENCE.value)[:, None] * frequencies_of(rope.table, config)
+    angles = np.expand_dims(angles, tuple(range(1, x.ndim - axis - 1)))
+    turned, rest = x[..., :dim], x[..., dim:]
+    if rope.style == "half":
+        pairs = turned[..., : dim // 2] + 1j * turned[..., dim // 2 :]
+    else:
+        pairs = turned[..., ::2] + 1j * turned[..., 1::2]
+    pairs = pairs * np.exp(1j * angles) * rope.table.scaling
+    parts = (pairs.real, pairs.imag)
+    joined = np.concatenate(parts, -1) if rope.style == "half" else np.stack(parts, -1).reshape(turned.shape)
+    return np.concatenate((joined, rest), -1)
+
+
+def attention_value(found: Attention, values: dict[int, np.ndarray], state: State) -> np.ndarray:
+    query, key, value = (values[each] for each in (found.query, found.key, found.value))
+    groups = unwrap(found.heads) // unwrap(found.kv_heads)
+    key, value = np.repeat(key, groups, 1), np.repeat(value, groups, 1)
+    scores = unwrap(found.scale) * query @ key.swapaxes(-1, -2)
+    if found.softcap is not None:
+        scores = unwrap(found.softcap) * np.tanh(scores / unwrap(found.softcap))
+    window = None if found.window is None else unwrap(found.window)
+    sizes = (BATCH.value, SEQUENCE.value, torch.float32, torch.device("cpu"))
+    scores = scores + additive_mask(found.mask, window, *sizes).numpy()
+    if found.sinks is not None:
+        sinks = np.broadcast_to(state[found.sinks][:, None, None], (*scores.shape[:-1], 1))
+        scores = np.concatenate((scores, sinks), -1)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights = (weights / weights.sum(-1, keepdims=True))[..., : key.shape[2]]
+    combined = weights @ value
+    return combined if found.heads_first else combined.swapaxes(1, 2)
+
+
+def activation_value(activation: Activation, x: np.ndarray) -> np.ndarray:
+    tensor, functional = torch.from_numpy(x), torch.nn.functional
+    formulas = {
+        "silu": functional.silu,
+        "gelu": functional.gelu,
+        "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+        "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+        "relu": functional.relu,
+        "relu2": lambda x: functional.relu(x) ** 2,
+    }
+    return formulas[activation.name](tensor).numpy()

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import pytest
+from formulas import true_facts
+from graph_builder import BATCH, FLOAT32, MODEL, SEQUENCE, GraphBuilder, Tensor
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from kunport_codegen.expression import field
+from kunport_codegen.recognition import recognize
+from rotary import (
+    FREQUENCIES,
+    THETA,
+    configuration,
+    halves,
+    inverse_frequencies,
+    products,
+    rotate_half,
+    rotate_pairs,
+    tables,
+    theta,
+)
+
+
+def query(build: GraphBuilder, head_dim: int = 8, heads_first: bool = True, heads: int = 3) -> Tensor:
+    shape = (BATCH, heads, SEQUENCE, head_dim) if heads_first else (BATCH, SEQUENCE, heads, head_dim)
+    return build.parameter("q", *shape)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    rope_type=st.sampled_from(sorted(FREQUENCIES)),
+    style=st.sampled_from(("half", "interleaved")),
+    spelling=st.sampled_from(("products", "halves")),
+    rotary_dim=st.integers(1, 4).map(lambda n: 2 * n),
+    passed=st.integers(0, 4),
+    scaling=st.sampled_from((1.0, 1.25)),
+    heads_first=st.booleans(),
+    upcast=st.sampled_from(("none", "table", "query")),
+)
+def test_each_spelling_is_the_rotation_that_its_numbers_say(
+    rope_type, style, spelling, rotary_dim, passed, scaling, heads_first, upcast
+) -> None:
+    assume(rotary_dim > 2 or style == "half")  # of a single pair both styles are one
+    build = GraphBuilder(configuration(rope_type))
+    layout = "once" if spelling == "halves" else style
+    frequencies = FREQUENCIES[rope_type](build, rotary_dim)
+    cos, sin = tables(build, frequencies, layout, scaling, FLOAT32 if upcast == "table" else MODEL)
+    cos, sin = (table.unsqueeze(1 if heads_first else 2) for table in (cos, sin))
+    x = query(build, rotary_dim + passed, heads_first)
+    y = x.to(FLOAT32) if upcast == "query" else x
+    rotated = {"products": products, "halves": halves}[spelling](build, y[..., :rotary_dim], cos, sin, style)
+    result = build.cat(rotated, y[..., rotary_dim:])
+    result = result.to(MODEL) if upcast != "none" else result
+    facts = true_facts(build.graph(result))
+    (table,), (rope,) = facts.tables, facts.ropes
+    assert (table.rope_type, table.parameters) == (rope_type, "rope_parameters")
+    assert (table.theta, table.rotary_dim, table.scaling) == (theta(), rotary_dim, scaling)
+    assert (rope.style, rope.upcast, rope.table) == (style, upcast != "none", table)
+    assert (rope.input, rope.output) == (x.id, result.id)
+
+
+def rotated_query(build: GraphBuilder, cos: Tensor, sin: Tensor, style: str = "half") -> Tensor:
+    return products(build, query(build), cos.unsqueeze(1), sin.unsqueeze(1), style)
+
+
+def test_query_and_key_share_a_table() -> None:
+    build = GraphBuilder(configuration("default"))
+    cos, sin = (table.unsqueeze(1) for table in tables(build, inverse_frequencies(build, 8)))
+    key = build.parameter("k", BATCH, 1, SEQUENCE, 8)
+    rotated = products(build, query(build), cos, sin, "half"), products(build, key, cos, sin, "half")
+    facts = true_facts(build.graph(*rotated))
+    assert [rope.output for rope in facts.ropes] == [each.id for each in rotated]
+    assert len(facts.tables) == 1
+    assert not facts.ropes[0].nodes & facts.ropes[1].nodes
+    assert cos.id not in facts.ropes[0].nodes | facts.ropes[1].nodes
+
+
+def test_a_table_may_be_halved_and_repeated_where_it_is_used() -> None:
+    build = GraphBuilder(configuration("default"))
+    cos, sin = tables(build, inverse_frequencies(build, 8))
+    cos, sin = (table.unsqueeze(1)[..., :4].repeat_interleave(2, dim=-1) for table in (cos, sin))
+    (rope,) = true_facts(build.graph(products(build, query(build), cos, sin, "interleaved"))).ropes
+    assert rope.style == "interleaved"
+
+
+def test_each_table_keeps_its_own_description() -> None:
+    described = configuration("default")["rope_parameters"]
+    build = GraphBuilder({"rope_parameters": {"full": described, "sliding": {**described, "rope_theta": 7.0}}})
+    results = []
+    for name, base in (("full", THETA), ("sliding", 7.0)):
+        frequencies = inverse_frequencies(build, 8, field(f"rope_parameters['{name}']['rope_theta']", base))
+        results.append(rotated_query(build, *tables(build, frequencies)))
+    facts = true_facts(build.graph(*results))
+    assert [table.parameters for table in facts.tables] == ["rope_parameters['full']", "rope_parameters['sliding']"]
+    assert [rope.table.parameters for rope in facts.ropes] == [table.parameters for table in facts.tables]
+
+
+def test_a_theta_of_the_source_needs_no_configuration() -> None:
+    build = GraphBuilder()
+    result = rotated_query(build, *tables(build, inverse_frequencies(build, 8, 10000.0)))
+    (rope,) = true_facts(build.graph(result)).ropes
+    assert (rope.table.theta, rope.table.parameters, rope.table.rope_type) == (10000.0, "", "default")
+
+
+TABLE_MISSES = {
+    "another exponent": lambda b: 1.0 / theta() ** (b.arange(0, 8, 2, dtype=FLOAT32) / 6),
+    "an odd number of elements": lambda b: inverse_frequencies(b, 7),
+    "another step": lambda b: 1.0 / theta() ** (b.arange(0, 4, 1, dtype=FLOAT32) / 8),
+    "frequencies, not their inverse": lambda b: theta() ** (b.arange(0, 8, 2, dtype=FLOAT32) / 8),
+    "stretched though the type is default": lambda b: inverse_frequencies(b, 8) / 4.0,
+    "learned frequencies": lambda b: inverse_frequencies(b, 8) * b.parameter("f", 4),
+}
+
+
+@pytest.mark.parametrize("name", TABLE_MISSES)
+def test_other_frequencies_are_no_table(name) -> None:
+    build = GraphBuilder(configuration("default"))
+    facts = recognize(build.graph(rotated_query(build, *tables(build, TABLE_MISSES[name](build)))))
+    assert (facts.tables, facts.ropes) == ([], [])
+
+
+@pytest.mark.parametrize("rope_type", ["linear", "llama3", "yarn", "unheard_of"])
+def test_a_rope_type_must_be_what_the_nodes_compute(rope_type) -> None:
+    build = GraphBuilder(configuration(rope_type))
+    assert recognize(build.graph(rotated_query(build, *tables(build, inverse_frequencies(build, 8))))).tables == []
+
+
+def test_a_description_without_its_parameters_is_no_table() -> None:
+    build = GraphBuilder({"rope_parameters": {"rope_type": "llama3", "rope_theta": THETA}})
+    assert recognize(build.graph(rotated_query(build, *tables(build, inverse_frequencies(build, 8))))).tables == []
+
+
+def test_a_theta_that_the_configuration_lost_is_taken_as_default() -> None:
+    build = GraphBuilder({"rope_parameters": None})
+    (table,) = recognize(build.graph(rotated_query(build, *tables(build, inverse_frequencies(build, 8))))).tables
+    assert table.rope_type == "default"
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        lambda b: b.arange(SEQUENCE) + 1,
+        lambda b: b.arange(SEQUENCE) * 2,
+        lambda b: b.arange(SEQUENCE).clamp(max=3),
+        lambda b: b.arange(SEQUENCE) + b.arange(SEQUENCE),
+        lambda b: b.arange(5),
+    ],
+)
+def test_other_positions_are_no_table(positions) -> None:
+    build = GraphBuilder(configuration("default"))
+    angles = positions(build).unsqueeze(0)[..., None] * inverse_frequencies(build, 8)
+    angles = build.cat(angles, angles)
+    assert recognize(build.graph(rotated_query(build, angles.cos(), angles.sin()))).tables == []
+
+
+def test_tables_scaled_apart_are_no_pair() -> None:
+    build = GraphBuilder(configuration("default"))
+    cos, sin = tables(build, inverse_frequencies(build, 8))
+    assert recognize(build.graph(rotated_query(build, cos * 2.0, sin))).tables == []
+
+
+ROTATION_MISSES = {
+    "turned backwards": lambda b, x, cos, sin: x * cos - rotate_half(b, x) * sin,
+    "swapped tables": lambda b, x, cos, sin: x * sin + rotate_half(b, x) * cos,
+    "cosine twice": lambda b, x, cos, sin: x * cos + rotate_half(b, x) * cos,
+    "no rotated half": lambda b, x, cos, sin: x * cos + x * sin,
+    "no sign": lambda b, x, cos, sin: x * cos + b.cat(x[..., 4:], x[..., :4]) * sin,
+    "sign on the other half": lambda b, x, cos, sin: x * cos + b.cat(x[..., 4:], -x[..., :4]) * sin,
+    "uneven halves": lambda b, x, cos, sin: x * cos + b.cat(-x[..., 3:], x[..., :3]) * sin,
+    "pairs with tables for halves": lambda b, x, cos, sin: x * cos + rotate_pairs(b, x) * sin,
+    "an extra term": lambda b, x, cos, sin: x * cos + rotate_half(b, x) * sin + x,
+    "squared": lambda b, x, cos, sin: x * x * cos + rotate_half(b, x) * sin,
+    "two tensors": lambda b, x, cos, sin: x * cos + rotate_half(b, b.parameter("y", *x.kind.shape)) * sin,
+    "a learned shift": lambda b, x, cos, sin: x * cos + rotate_half(b, x) * sin + b.parameter("y", 8),
+    "one part stays in float32": lambda b, x, cos, sin: x.to(FLOAT32) * cos + rotate_half(b, x) * sin,
+}
+
+
+@pytest.mark.parametrize("name", ROTATION_MISSES)
+def test_a_near_miss_is_no_rotation(name) -> None:
+    build = GraphBuilder(configuration("default"))
+    cos, sin = (table.unsqueeze(1) for table in tables(build, inverse_frequencies(build, 8)))
+    facts = recognize(build.graph(ROTATION_MISSES[name](build, query(build), cos, sin)))
+    assert all(rope.output != build.result.output[0].id for rope in facts.ropes)
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        lambda b, turned, x: b.cat(x[..., 8:], turned),
+        lambda b, turned, x: b.cat(turned, -x[..., 8:]),
+        lambda b, turned, x: b.cat(turned, x[..., :4]),
+        lambda b, turned, x: b.cat(turned, b.parameter("rest", BATCH, 3, SEQUENCE, 4)),
+    ],
+)
+def test_only_an_untouched_rest_belongs_to_a_rotation(join) -> None:
+    build = GraphBuilder(configuration("default"))
+    cos, sin = (table.unsqueeze(1) for table in tables(build, inverse_frequencies(build, 8)))
+    x = query(build, 12)
+    part = x[..., :8]
+    turned = products(build, part, cos, sin, "half")
+    (rope,) = true_facts(build.graph(join(build, turned, x))).ropes
+    assert (rope.input, rope.output) == (part.id, turned.id)
