@@ -91,6 +91,8 @@ OPERATORS: dict[str, tuple[str, int, Callable[..., Any]]] = {
     "round": ("round({})", 10, round),
     "min": ("min({}, {})", 10, min),
     "max": ("max({}, {})", 10, max),
+    "least": ("min({})", 10, min),
+    "greatest": ("max({})", 10, max),
     "len": ("len({})", 10, len),
     "sqrt": ("math.sqrt({})", 10, lambda a: a**0.5),
     "log": ("math.log({})", 10, lambda a: __import__("math").log(a)),

@@ -1,0 +1,157 @@
+"""A class's constructor: its layers in the order in which they are used, and what the forward needs besides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kunport_codegen.emission.identifiers import identifier
+from kunport_codegen.emission.values import expressions, occurrences, render
+from kunport_codegen.expression import Expr, Scalar, fields_of, symbols_of
+from kunport_codegen.lowering import LoweredModel
+from kunport_codegen.lowering.flow import Op, basename
+from kunport_codegen.lowering.members import QUANT, Item, Member, Value
+from kunport_codegen.lowering.structure import Body
+
+
+class Constructor:
+    """Collects what a class has to build; the forward is written first and asks for the attributes that it reads."""
+
+    def __init__(self, model: LoweredModel, body: Body) -> None:
+        self.model = model
+        self.body = body
+        self.attributes: dict[Expr, str] = {}
+        self.declared = _declared(model, body.path)
+
+    def attribute(self, expr: Expr) -> str:
+        """The attribute that keeps a value of the configuration for the forward."""
+        if expr not in self.attributes:
+            self.attributes[expr] = f"self.{self._unused(self._name(expr))}"
+        return self.attributes[expr]
+
+    def _name(self, expr: Expr) -> str:
+        """What the source calls the value, else the configuration's field."""
+        field = next(iter(sorted(fields_of(expr))), "size")
+        return identifier(self.declared.get(expr) or field.partition("[")[0].rpartition(".")[2])
+
+    def _unused(self, name: str) -> str:
+        taken = {text.removeprefix("self.") for text in self.attributes.values()}
+        taken.update(member.name for member in _members(self.body.steps))
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{name.rstrip('0123456789').removesuffix('_')}_{number}"
+        return name
+
+    def lines(self) -> list[str]:
+        """What follows ``super().__init__()``."""
+        built = [line for step in self._building_steps() for line in self._built(step)]
+        values = [value for _, value in built if value is not None]
+        names = self._locals(values)
+        written = [self._write(name, value, names) for name, value in built]
+        head = [f"{name} = {render(expr, {})}" for expr, name in names.items() if not name.startswith("self.")]
+        head += [
+            f"{name} = {render(expr, _without(names, expr))}" for expr, name in self.attributes.items()
+        ]
+        if any("layer_idx" in line for line in [*head, *written]):
+            head.insert(0, "layer_idx = extract_layer_index(prefix)")
+        text = "\n".join([*head, *written])
+        if text.count(QUANT.text) > 1:
+            written = [line.replace(f"={QUANT.text}", "=quant_config") for line in written]
+            head.insert(0, f"quant_config = {QUANT.text}")
+        if "config." in "\n".join([*head, *written]).replace("vllm_config.", "").replace("quant_config", ""):
+            head.insert(0, "config = vllm_config.model_config.hf_config")
+        return [*head, *written]
+
+    def _building_steps(self) -> list[Op]:
+        seen: set[str] = set()
+        steps = []
+        for step in self.body.steps:
+            name = _attribute_of(step)
+            if name not in seen or step.name == "split_heads":
+                steps.append(step)
+                seen.add(name)
+        return steps
+
+    def _built(self, step: Op) -> list[tuple[str, Value]]:
+        """(what is assigned to, with what) for a step: nothing for plain torch."""
+        if step.name == "call" and step.member is not None:
+            return [(step.member.name, step.member)]
+        if step.name == "enter":
+            return [(basename(step.fact.path), step.fact)]
+        if step.name == "split_heads" and step.member is not None and len(step.member.args) > 3:
+            return [("q_size", (step.member, "num_heads")), ("kv_size", (step.member, "num_kv_heads"))]
+        if step.name == "parameter":
+            return [(basename(step.args[0]), self.model.graph.parameters[step.args[0]])]
+        return []
+
+    def _locals(self, values: Iterable[Value]) -> dict[Expr, str]:
+        """Names for expressions of more than one field that stand in several places, as the source names them."""
+        names = {expr: text for expr, text in self.attributes.items() if expr.op != "field"}
+        used = [expr for value in values for expr in _expressions(value)]
+        used += list(self.attributes)
+        for expr, name in self.declared.items():
+            compound = expr.op not in ("field", "const", "symbol") and not symbols_of(expr)
+            if compound and expr not in names and sum(occurrences(other, expr) for other in used) > 1:
+                names[expr] = identifier(name)
+        return names
+
+    def _write(self, name: str, value: Value, names: dict[Expr, str]) -> str:
+        target = f"self.{identifier(name)}"
+        if isinstance(value, Body):
+            return f'{target} = {identifier(value.cls)}(vllm_config, prefix=f"{{prefix}}.{identifier(name)}")'
+        if isinstance(value, Member):
+            return f"{target} = {construction(value, names)}"
+        if isinstance(value, tuple):
+            member, attribute = value
+            return f"{target} = {render(Item(member.name, attribute), names)} * {_factor(member.args[1], names)}"
+        sizes = ", ".join(render(size, names) for size in value.shape)
+        return f"{target} = nn.Parameter(torch.empty({sizes}))"
+
+
+def _factor(value: Value, names: dict[Expr, str]) -> str:
+    text = render(value, names)
+    return f"({text})" if " " in text else text
+
+
+def construction(member: Member, names: dict[Expr, str]) -> str:
+    """A layer's construction, on the condition on which it is there."""
+    args = [render(value, names) for value in member.args]
+    args += [f"{identifier(key)}={render(value, names)}" for key, value in member.kwargs.items()]
+    factory = ".".join(identifier(part) for part in member.factory.split("."))
+    text = f"{factory}({', '.join(args)})"
+    return text if member.when is None else f"{text} if {render(member.when, names)} else None"
+
+
+def _expressions(value: Value) -> Iterable[Expr]:
+    if isinstance(value, Member):
+        for part in [*value.args, *value.kwargs.values()]:
+            yield from expressions(part)
+    elif isinstance(value, tuple):
+        yield from expressions(value[0].args[1])
+
+
+def _members(steps: Iterable[Op]) -> Iterable[Member]:
+    return (step.member for step in steps if step.member is not None)
+
+
+def _attribute_of(step: Op) -> str:
+    if step.name == "enter":
+        return basename(step.fact.path)
+    return step.member.name if step.member is not None else f"{step.name} {step.results[0]}"
+
+
+def _declared(model: LoweredModel, path: str) -> dict[Expr, str]:
+    """What the source's constructor keeps under which name; the first name of each value."""
+    module = model.graph.modules.get(path)
+    attributes = module.attributes if module is not None else {}
+    return {
+        value.expr: name
+        for name, value in reversed(attributes.items())
+        if isinstance(value, Scalar) and name.isidentifier()
+    }
+
+
+def _without(names: dict[Expr, str], expr: Expr) -> dict[Expr, str]:
+    return {other: name for other, name in names.items() if other != expr}
+
+

@@ -1,0 +1,60 @@
+"""One line on what a class is, for its docstring, with the source line it comes from."""
+
+from __future__ import annotations
+
+from kunport_codegen.graph import Location
+from kunport_codegen.lowering.members import Choice, Member
+from kunport_codegen.lowering.structure import Body
+
+
+def describe(body: Body) -> str:
+    """What the class does and what is special about it; "source: file:line" last."""
+    members = {step.member.factory: step.member for step in body.steps if step.name == "call" and step.member is not None}
+    inner = body.children()
+    if "Attention" in members:
+        text = ", ".join(["Attention", *_attention(body, members)])
+    elif "FusedMoEFactory" in members:
+        text = "Mixture of experts"
+    elif any(factory.endswith("AndMul") for factory in members) or "MergedColumnParallelLinear" in members:
+        text = "Gated MLP"
+    elif "RowParallelLinear" in members and not inner:
+        text = "MLP"
+    elif inner:
+        text = "Decoder layer" + _residual(body)
+    else:
+        text = "Part of the model"
+    return f"{text}; source: {place(body.where)}."
+
+
+def place(where: Location) -> str:
+    """A location in a docstring: nothing in it can end the string."""
+    return str(where).replace("\\", "/").replace('"', "'")
+
+
+def _attention(body: Body, members: dict[str, Member]) -> list[str]:
+    notes = []
+    attention, rope = members["Attention"], members.get("get_rope")
+    if any("Norm" in factory for factory in members):
+        whole = "HeadsRMSNorm" in members
+        notes.append("query and key normed over all heads" if whole else "query and key normed per head")
+    if rope is None:
+        notes.append("without rotation")
+    elif rope.kwargs.get("is_neox_style") is False:
+        notes.append("rotating neighbouring elements")
+    if rope is not None and rope.when is not None:
+        notes.append("some layers without rotation")
+    window = attention.kwargs.get("per_layer_sliding_window")
+    if isinstance(window, Choice):
+        notes.append("some layers with a window")
+    elif window is not None:
+        notes.append("with a window")
+    if "logits_soft_cap" in attention.kwargs:
+        notes.append("scores soft-capped")
+    return notes
+
+
+def _residual(body: Body) -> str:
+    threaded = len(body.outputs) == 2
+    return ", handing on what is to be added to the residual" if threaded else ""
+
+

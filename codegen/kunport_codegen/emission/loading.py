@@ -1,0 +1,72 @@
+"""How the outer model loads a checkpoint, as source."""
+
+from __future__ import annotations
+
+import pprint
+from typing import Any
+
+from kunport_codegen.emission.identifiers import literal
+from kunport_codegen.emission.values import render
+from kunport_codegen.lowering.members import Regroup
+from kunport_codegen.lowering.weights import WeightMap
+
+
+def mapper(weights: WeightMap) -> str:
+    """The ``WeightsMapper``; "" where the checkpoint's names are the adapter's."""
+    tables: dict[str, str] = {}
+    if weights.regexes:
+        entries = [f"re.compile({literal(old)}): {literal(new)}" for old, new in weights.regexes.items()]
+        tables["orig_to_new_regex"] = "{" + ", ".join(entries) + "}"
+    for name, table in (
+        ("orig_to_new_substr", weights.substrings),
+        ("orig_to_new_stacked", weights.stacked),
+        ("orig_to_new_prefix", weights.prefixes),
+    ):
+        if table:
+            tables[name] = dictionary(table)
+    return f"WeightsMapper({', '.join(f'{name}={text}' for name, text in tables.items())})" if tables else ""
+
+
+def dictionary(table: Any) -> str:
+    """A dictionary of plain constants as source, in its own order."""
+    return pprint.pformat(dict(table), sort_dicts=False, width=10_000)
+
+
+def load_lines(weights: WeightMap) -> list[str]:
+    """The body of ``load_weights``."""
+    lines = []
+    if weights.regroups:
+        lines.append("weights = ((name, self._sort_rows(name, weight)) for name, weight in weights)")
+    mapping = ", mapper=self.hf_to_vllm_mapper" if mapper(weights) else ""
+    return [*lines, f"return AutoWeightsLoader(self).load_weights(weights{mapping})"]
+
+
+def sort_lines(weights: WeightMap) -> list[str]:
+    """The body of ``_sort_rows``; empty where nothing is to be sorted."""
+    lines = []
+    for regroup in weights.regroups:
+        lines.append(f"if {literal(_part(regroup.path))} in name:")
+        lines.append(f"    return {_sorted(regroup)}")
+    return [*lines, "return weight"] if lines else []
+
+
+def _part(path: str) -> str:
+    """What only this layer's tensors have in their names: the path after the layer's number."""
+    return f"{path.rpartition('*')[2]}."
+
+
+def _sorted(regroup: Regroup) -> str:
+    """The weight with all rows of the first part, then all of the second, and so on."""
+    if regroup.heads is not None:
+        heads, kv_heads = (render(count, {}).replace("config.", "self.config.") for count in regroup.heads)
+        return f"ungroup_qkv(weight, {heads}, {kv_heads})"
+    parts = len(regroup.order)
+    equal = len(set(regroup.sizes)) == 1
+    if equal and regroup.order == tuple(range(parts)):
+        size = 1 if regroup.sizes[0] == 1 else -1
+        shape = f"(-1, {parts})" if size == 1 else f"({regroup.groups}, {parts}, -1)"
+        last = 1 if size == 1 else 2
+        return f"weight.unflatten(0, {shape}).transpose(0, 1).flatten(0, {last})"
+    split = f"weight.unflatten(0, ({regroup.groups}, -1)).split({list(regroup.sizes)}, dim=1)"
+    order = ", ".join(str(regroup.order.index(part)) for part in range(parts))
+    return f"torch.cat([({split})[place].flatten(0, 1) for place in ({order})])"

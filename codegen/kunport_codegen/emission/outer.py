@@ -1,0 +1,124 @@
+"""The outer model: the head, the weights, and what it promises the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kunport_codegen.emission.classes import forward_of
+from kunport_codegen.emission.constructor import Constructor, construction
+from kunport_codegen.emission.descriptions import place
+from kunport_codegen.emission.identifiers import EmissionError, identifier, literal
+from kunport_codegen.emission.loading import dictionary, load_lines, mapper, sort_lines
+from kunport_codegen.graph import Ref
+from kunport_codegen.lowering import LoweredModel
+from kunport_codegen.lowering.flow import Op, basename
+from kunport_codegen.lowering.members import Member
+from kunport_codegen.lowering.structure import Body
+
+
+@dataclass(slots=True)
+class OuterSource:
+    """The outer model as text for the template."""
+
+    name: str
+    doc: str
+    bases: list[str]
+    packed: str
+    mapper: str
+    embeddings: str
+    single_rank: str
+    inner: str
+    setup: list[str]
+    logits: list[str]
+    load: list[str]
+    sort: list[str]
+
+
+def inner_of(model: LoweredModel) -> Body:
+    """The module that holds everything but the head.
+
+    Raises:
+        EmissionError: the outer model runs something else than one inner model.
+    """
+    entered = [step.fact for step in model.root.steps if step.name == "enter"]
+    if len(entered) != 1:
+        raise EmissionError(f"{model.graph.architecture} runs {len(entered)} modules besides its head, not one")
+    body: Body = entered[0]
+    return body
+
+
+def outer_source(model: LoweredModel, body: Body) -> OuterSource:
+    """The outer model's text."""
+    table = next(step.member for step in body.steps if step.member is not None and "Embedding" in step.member.factory)
+    inner = identifier(basename(body.path))
+    packed = model.weights.packed
+    return OuterSource(
+        name=identifier(model.graph.architecture),
+        doc=f"The model with its head; source: {place(model.root.where)}.",
+        bases=["SupportsLoRA", "SupportsPP"] if supports_lora(model) else ["SupportsPP"],
+        packed=dictionary(packed) if packed else "",
+        mapper=mapper(model.weights),
+        embeddings=_embeddings(table) if supports_lora(model) else "",
+        single_rank=_single_rank(model),
+        inner=inner,
+        setup=_setup(model, inner, table),
+        logits=_logits(model, body),
+        load=load_lines(model.weights),
+        sort=sort_lines(model.weights),
+    )
+
+
+def supports_lora(model: LoweredModel) -> bool:
+    """Whether every weight is in a layer that the engine can adapt: no experts, no matrices of the model's own."""
+    return all(
+        step.name != "parameter" and (step.member is None or step.member.factory != "FusedMoEFactory")
+        for step in _steps(model.root)
+    )
+
+
+def _steps(body: Body) -> Iterable[Op]:
+    for step in body.steps:
+        yield step
+        if step.name in ("enter", "layers"):
+            yield from _steps(step.fact if step.name == "enter" else step.fact.body)
+
+
+def _embeddings(table: Member) -> str:
+    return dictionary({identifier(table.name): "input_embeddings", "lm_head": "output_embeddings"})
+
+
+def _single_rank(model: LoweredModel) -> str:
+    if not model.whole:
+        return ""
+    reasons = "; ".join(f"{refusal.op} at {refusal.where}: {refusal.reason}" for refusal in model.whole)
+    return literal(f"This adapter runs on one tensor-parallel rank: {reasons}")
+
+
+def _setup(model: LoweredModel, inner: str, table: Member) -> list[str]:
+    head = model.head.member
+    args = {key: value for key, value in head.kwargs.items() if key != "prefix"}
+    built = construction(Member(head.path, head.factory, head.args, args, head.where), {})
+    prefixed = f'{built.removesuffix(")")}, prefix=maybe_prefix(prefix, "lm_head"))'
+    lines = [f"self.lm_head = {prefixed}"]
+    tie = f"self.lm_head = self.lm_head.tie_weights(self.{inner}.{identifier(table.name)})"
+    if model.head.tied or model.graph.config.get("tie_word_embeddings") is False:
+        lines += ["if config.tie_word_embeddings:", f"    {tie}"] if "tie_word_embeddings" in model.graph.config else [tie]
+    return [*lines, f"self.logits_processor = {construction(model.head.processor, {})}"]
+
+
+def _logits(model: LoweredModel, body: Body) -> list[str]:
+    """What the outer model does between the inner one and the head, then the head."""
+    entered = next(step for step in model.root.steps if step.name == "enter")
+    rest = [step for step in model.root.steps if step is not entered and step.name != "input"]
+    hidden = "hidden_states"
+    lines: list[str] = []
+    if rest:
+        constructor = Constructor(model, model.root)
+        forward = forward_of(model, rest, model.root.outputs, {entered.results[0]: hidden}, set(), constructor, "")
+        lines = [line for statement in forward.plan.statements for line in forward.statement(statement)]
+        hidden = forward.value(Ref(model.root.outputs[0]))[0]
+    bias = ", self.lm_head.bias" if model.head.has_bias else ""
+    return [*lines, f"return self.logits_processor(self.lm_head, {hidden}{bias})"]
+
+

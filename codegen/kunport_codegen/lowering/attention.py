@@ -1,0 +1,55 @@
+"""Attention: one `Attention` layer for each, with what the source does to the scores."""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import unwrap
+from kunport_codegen.facts import Attention
+from kunport_codegen.lowering.flow import Flow, Op
+from kunport_codegen.lowering.members import CACHE, QUANT, Item, Member, Prefix, Value
+
+
+def place_attentions(flow: Flow) -> None:
+    """Make each recognised attention a call of the engine's layer, which also keeps keys and values for later steps."""
+    producers = flow.producers()
+    placed: list[Op] = []
+    for op in flow.ops:
+        if op.name != "Attention":
+            placed.append(op)
+            continue
+        fact: Attention = op.fact
+        if fact.mask not in ("causal", "sliding"):
+            flow.refuse(op, f"the engine's attention has no {fact.mask} mask")
+        member = _member(fact, op, _projection(producers, op))
+        placed.append(flow.call(op, member, op.args, op.results))
+        flow.sharded.update(op.results)
+    flow.ops = placed
+
+
+def _projection(producers: dict[int, Op], op: Op) -> str | None:
+    """Name of the packed projection that knows how many heads this rank has."""
+    pending = [op.args[0].id]
+    while pending:
+        source = producers.get(pending.pop())
+        if source is None:
+            return None
+        if source.name == "split_heads" and source.member is not None:
+            return source.member.name
+        pending = source.inputs()[-1:] if source.name == "call" else source.inputs()[:1]
+    return None
+
+
+def _member(fact: Attention, op: Op, projection: str | None) -> Member:
+    heads, kv_heads = fact.heads, fact.kv_heads
+    args: list[Value] = [Item(projection, "num_heads") if projection else heads, fact.head_dim]
+    kwargs: dict[str, Value] = {"scale": fact.scale}
+    if unwrap(kv_heads) != unwrap(heads) or kv_heads != heads:
+        kwargs["num_kv_heads"] = Item(projection, "num_kv_heads") if projection else kv_heads
+    kwargs |= {"cache_config": CACHE, "quant_config": QUANT}
+    if fact.softcap is not None:
+        kwargs["logits_soft_cap"] = fact.softcap
+    if fact.window is not None:
+        kwargs["per_layer_sliding_window"] = fact.window
+    if unwrap(fact.value_dim) != unwrap(fact.head_dim):
+        kwargs["head_size_v"] = fact.value_dim
+    kwargs["prefix"] = Prefix("attn")
+    return Member(f"{op.owner}.attn", "Attention", args, kwargs, op.where)

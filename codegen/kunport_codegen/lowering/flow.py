@@ -1,0 +1,201 @@
+"""The working form of lowering: operators in order over values, on flattened tokens.
+
+A flow starts as the graph's operators with what recognition found put in place of the nodes it covers, and passes
+rewrite it until each operator is either a call of an engine layer or plain torch. In the engine all
+sequences of a step lie behind one another, so a value is ``[tokens, ...]`` where the source has
+``[batch, sequence, ...]`` or ``[batch, heads, sequence, ...]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kunport_codegen.expression import Scalar
+from kunport_codegen.graph import Arg, DType, Graph, Location, Ref, refs
+from kunport_codegen.lowering.errors import Refusal
+from kunport_codegen.lowering.members import Member, Regroup
+
+Size = int | Scalar
+
+# Values that no node makes: the tokens' positions in their sequences, and the residual before the first layer.
+POSITIONS = -1
+NO_RESIDUAL = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The shape of a value: whether it has a token axis, which then leads, and the sizes of the other axes."""
+
+    tokens: bool
+    sizes: tuple[Size, ...]
+
+
+@dataclass(slots=True)
+class Op:
+    """One step.
+
+    Attributes:
+        name: torch's name for it; ``call`` (of ``member``); ``view`` (the layout of the result says which); or a
+            recognised operator that its pass has yet to place (``Norm``, ``Rope``, ``Attention``, ``Experts``).
+        args, kwargs: as a graph node's, naming values by `Ref`.
+        results: ids of the values made.
+        owner: path of the module in whose forward the step happens.
+        where: source line.
+        member: the layer called.
+        fact: what recognition knows about a recognised operator.
+        origin: path of the module in whose forward the source does it, if that module has no class of its own here.
+    """
+
+    name: str
+    args: tuple[Arg, ...]
+    kwargs: dict[str, Arg]
+    results: list[int]
+    owner: str
+    where: Location
+    member: Member | None = None
+    fact: Any = None
+    origin: str = ""
+
+    def inputs(self) -> list[int]:
+        """The values it reads, in order of its arguments."""
+        return [*refs(self.args), *refs(self.kwargs)]
+
+
+@dataclass(slots=True)
+class Flow:
+    """Operators in order, what is known of the values between them, and what passes found out.
+
+    Attributes:
+        layouts, dtypes: by value.
+        aliases: value that is gone -> the value that took its place.
+        output: the logits.
+        names: what a value is best called, where a pass knows.
+        heads: how many heads of what size a projected query, key or value has, over all ranks.
+        sharded: values of which each tensor-parallel rank holds a part, along the axis after the tokens.
+        regroups: how rows of a checkpoint's weight are put in the engine's order.
+        whole: why the model only runs on one tensor-parallel rank, if so.
+        refusals: why the model cannot be lowered; empty if it can.
+    """
+
+    graph: Graph
+    ops: list[Op]
+    output: int
+    layouts: dict[int, Layout] = field(default_factory=dict)
+    dtypes: dict[int, DType | None] = field(default_factory=dict)
+    aliases: dict[int, int] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    heads: dict[int, tuple[Size, Size]] = field(default_factory=dict)
+    sharded: set[int] = field(default_factory=set)
+    regroups: list[Regroup] = field(default_factory=list)
+    whole: list[Refusal] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    free: int = 0
+
+    def refuse(self, op: Op, reason: str) -> None:
+        self.refusals.append(Refusal(op.where, op.name, reason))
+
+    def fresh(self, layout: Layout, dtype: DType | None) -> int:
+        """A new value."""
+        value = self.free
+        self.free += 1
+        self.layouts[value] = layout
+        self.dtypes[value] = dtype
+        return value
+
+    def resolve(self, value: int) -> int:
+        while value in self.aliases:
+            value = self.aliases[value]
+        return value
+
+    def producers(self) -> dict[int, Op]:
+        """value -> the operator that makes it."""
+        return {result: op for op in self.ops for result in op.results}
+
+    def users(self) -> dict[int, list[Op]]:
+        """value -> the operators that read it, in order, each once."""
+        users: dict[int, list[Op]] = {}
+        for op in self.ops:
+            for value in dict.fromkeys(op.inputs()):
+                users.setdefault(value, []).append(op)
+        return users
+
+    def call(self, op: Op, member: Member, args: tuple[Arg, ...], results: list[int]) -> Op:
+        """The operator as a call of a layer, which becomes an attribute of the module that holds it."""
+        return Op("call", args, {}, results, parent(member.path), op.where, member)
+
+    def settle(self) -> None:
+        """Put replacements in place, drop what nothing reads any more and order operators after what they read."""
+        self.output = self.resolve(self.output)
+        for op in self.ops:
+            op.args = substitute(op.args, self.resolve)
+            op.kwargs = substitute(op.kwargs, self.resolve)
+        self.ops = ordered(needed(self.ops, self.output))
+
+
+def substitute(value: Arg, resolve: Any) -> Any:
+    """An argument with every reference replaced by what ``resolve`` (id -> id) makes of it."""
+    if isinstance(value, Ref):
+        return Ref(resolve(value.id))
+    if isinstance(value, list):
+        return [substitute(item, resolve) for item in value]
+    if isinstance(value, tuple):
+        return tuple(substitute(item, resolve) for item in value)
+    if isinstance(value, dict):
+        return {key: substitute(item, resolve) for key, item in value.items()}
+    if isinstance(value, slice):
+        return slice(*(substitute(item, resolve) for item in (value.start, value.stop, value.step)))
+    return value
+
+
+def needed(ops: Iterable[Op], output: int) -> list[Op]:
+    """The operators that the output depends on, in the order given."""
+    producers = {result: op for op in ops for result in op.results}
+    wanted: set[int] = set()
+    pending = [output]
+    while pending:
+        op = producers.get(pending.pop())
+        if op is not None and id(op) not in wanted:
+            wanted.add(id(op))
+            pending.extend(op.inputs())
+    return [op for op in ops if id(op) in wanted]
+
+
+def ordered(ops: list[Op]) -> list[Op]:
+    """The operators in an order in which each comes after those it reads, changed as little as can be."""
+    producers = {result: op for op in ops for result in op.results}
+    done: set[int] = set()
+    result: list[Op] = []
+    for first in ops:
+        stack = [first]
+        while stack:
+            op = stack[-1]
+            if id(op) in done:
+                stack.pop()
+                continue
+            missing = [producers[v] for v in op.inputs() if v in producers and id(producers[v]) not in done]
+            if missing:
+                stack.extend(reversed(missing))
+            else:
+                done.add(id(op))
+                result.append(op)
+                stack.pop()
+    return result
+
+
+def layer_of(path: str) -> tuple[str, int] | None:
+    """(path of the module list, index) of the first numbered module on a path: ``model.layers.3.mlp`` -> its layer."""
+    parts = path.split(".")
+    for position, part in enumerate(parts):
+        if part.isdigit():
+            return ".".join(parts[:position]), int(part)
+    return None
+
+
+def parent(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def basename(path: str) -> str:
+    return path.rpartition(".")[2]

@@ -1,0 +1,66 @@
+"""From the graph to a flow: every recognised operator takes the place of the nodes it covers."""
+
+from __future__ import annotations
+
+from kunport_codegen.facts import Facts
+from kunport_codegen.graph import Frame, Graph, Location, Node, Ref
+from kunport_codegen.lowering.flow import Flow, Op, needed
+from kunport_codegen.lowering.norms import has_layer
+
+
+def ingest(graph: Graph, facts: Facts) -> Flow:
+    """The graph's operators with what was recognised in one piece each. What the output does not need is dropped."""
+    if not isinstance(graph.output, Ref):
+        raise ValueError("a model graph's output is the reference to its logits")
+    owners = _owners(graph)
+    recognised = _recognised(facts, owners)
+    ops = [recognised.get(node.id) or _plain(node, owners) for node in graph.nodes]
+    top = max((node.id for node in graph.walk()), default=0)
+    flow = Flow(graph, needed(ops, graph.output.id), graph.output.id, free=top + 1)
+    for node in graph.nodes:
+        flow.dtypes[node.id] = node.dtype
+    _refuse_unknown(flow, graph)
+    return flow
+
+
+def _recognised(facts: Facts, owners: dict[int, str]) -> dict[int, Op]:
+    """id of the node that holds the result -> the operator that makes it in one step."""
+    ops: dict[int, Op] = {}
+
+    def add(name: str, args: tuple[int, ...], output: int, frame: int, where: Location, fact: object) -> None:
+        ops[output] = Op(name, tuple(Ref(arg) for arg in args), {}, [output], owners[frame], where, fact=fact)
+
+    for norm in filter(has_layer, facts.norms):
+        add("Norm", (norm.input,), norm.output, norm.frame, norm.where, norm)
+    for rope in facts.ropes:
+        add("Rope", (rope.input,), rope.output, rope.frame, rope.where, rope)
+    for attention in facts.attentions:
+        inputs = (attention.query, attention.key, attention.value)
+        add("Attention", inputs, attention.output, attention.frame, attention.where, attention)
+    for experts in facts.experts:
+        add("Experts", (experts.input, experts.logits), experts.output, experts.frame, experts.where, experts)
+    return ops
+
+
+def _plain(node: Node, owners: dict[int, str]) -> Op:
+    return Op(node.op, node.args, node.kwargs, [node.id], owners[node.frame], node.where, fact=node.body)
+
+
+def _owners(graph: Graph) -> dict[int, str]:
+    """frame -> path of the module whose forward it is part of."""
+    frames = {frame.id: frame for frame in graph.frames}
+    owners: dict[int, str] = {}
+    for frame in graph.frames:
+        inner: Frame | None = frame
+        while inner is not None and inner.kind != "module":
+            inner = frames.get(inner.parent) if inner.parent is not None else None
+        owners[frame.id] = inner.path if inner is not None else ""
+    return owners
+
+
+def _refuse_unknown(flow: Flow, graph: Graph) -> None:
+    for op in flow.ops:
+        if op.name == "unknown":
+            flow.refuse(op, f"the analysis could not read it ({op.args[0]})")
+        elif op.name == "loop":
+            flow.refuse(op, "a loop over data is understood only as a set of experts, and this one is not")

@@ -1,0 +1,184 @@
+"""Layers of a list: one class for all of them, with what differs decided by the layer's index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kunport_codegen.expression import Expr, Scalar
+from kunport_codegen.graph import Ref
+from kunport_codegen.lowering.errors import Refusal
+from kunport_codegen.lowering.flow import Flow, Op, basename, parent
+from kunport_codegen.lowering.members import Member
+from kunport_codegen.lowering.selection import DifferentLayersError, Selector, same
+from kunport_codegen.lowering.structure import Body
+
+# Fields that say how many layers there are, as configurations name them.
+_COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+
+
+@dataclass(slots=True)
+class LayerList:
+    """All layers of a module list: one body, and how many times.
+
+    A step that runs them is an `Op` called ``layers`` whose fact is this; its arguments are the first layer's, its results
+    the last layer's. ``carried[k]`` is which result of a layer is the next one's input k, None if all have the same.
+    """
+
+    path: str
+    count: int | Expr
+    body: Body
+    carried: list[int | None]
+
+
+def fold_layers(flow: Flow, body: Body) -> None:
+    """Make the layers of each list in the body, or in a module inside it, one step."""
+    for child in body.children().values():
+        fold_layers(flow, child)
+    lists: dict[str, list[Op]] = {}
+    for step in body.steps:
+        if step.name == "enter" and basename(step.fact.path).isdigit():
+            lists.setdefault(parent(step.fact.path), []).append(step)
+    for path, steps in lists.items():
+        try:
+            folded = _fold(flow, path, steps)
+        except DifferentLayersError as error:
+            flow.refusals.append(Refusal(steps[0].where, steps[0].fact.cls, str(error)))
+            continue
+        place = body.steps.index(steps[0])
+        kept = [step for step in body.steps if not any(step is layer for layer in steps)]
+        body.steps = [*kept[:place], folded, *kept[place:]]
+
+
+def _fold(flow: Flow, path: str, steps: list[Op]) -> Op:
+    bodies = [step.fact for step in steps]
+    if [basename(body.path) for body in bodies] != [str(index) for index in range(len(bodies))]:
+        raise DifferentLayersError("its layers are not called one after another, each once")
+    carried = [_carried(steps, position) for position in range(len(bodies[0].inputs))]
+    body = unify(bodies, Selector(flow.graph, len(bodies)))
+    layers = LayerList(path, _count(flow, len(bodies)), body, carried)
+    return Op("layers", steps[0].args, {}, steps[-1].results, parent(path), steps[0].where, fact=layers)
+
+
+def _carried(steps: list[Op], position: int) -> int | None:
+    """Which result of each layer is the next one's input at this position; None if the input is the same for all."""
+    if any(len(step.args) != len(steps[0].args) or len(step.results) != len(steps[0].results) for step in steps):
+        raise DifferentLayersError("its layers take or return different values")
+    inputs = [step.args[position].id for step in steps]
+    if len(set(inputs)) == 1:
+        return None
+    for index in range(len(steps[0].results)):
+        if all(before.results[index] == value for before, value in zip(steps, inputs[1:], strict=False)):
+            return index
+    raise DifferentLayersError("a layer takes a value that is neither its predecessor's nor the same for all layers")
+
+
+def _count(flow: Flow, count: int) -> int | Expr:
+    fields = [name for name in _COUNTS if flow.graph.config.get(name) == count]
+    return Expr("field", (fields[0],)) if fields else count
+
+
+def unify(bodies: Sequence[Body], selector: Selector) -> Body:
+    """One body for corresponding modules of all layers, in terms of the values of the one with the most steps.
+
+    Raises:
+        DifferentLayersError: they do different things.
+    """
+    longest = max(bodies, key=lambda body: len(body.steps))
+    aligned = [_align(longest, body) for body in bodies]
+    steps = []
+    for position, step in enumerate(longest.steps):
+        column = [body[position] for body in aligned]
+        steps.append(_merge(step, column, selector))
+    named = bodies[-1]
+    names = {mine: named.names[theirs] for mine, theirs in zip(longest.inputs, named.inputs, strict=True) if theirs in named.names}
+    return replace(longest, steps=steps, names={**longest.names, **names})
+
+
+def _align(model: Body, body: Body) -> list[Op | None]:
+    """The body's steps in the places of the model's; None where it leaves a step out that returns what it is given."""
+    if len(body.inputs) != len(model.inputs) or len(body.outputs) != len(model.outputs):
+        raise DifferentLayersError(f"{model.cls} takes or returns different values from layer to layer")
+    values = dict(zip(model.inputs, body.inputs, strict=True))
+    aligned: list[Op | None] = []
+    rest = list(body.steps)
+    for step in model.steps:
+        if rest and _alike(step, rest[0], values):
+            values.update(zip(step.results, rest[0].results, strict=True))
+            aligned.append(rest.pop(0))
+            continue
+        passed = [value for value in step.inputs() if value >= 0]
+        if step.member is None or len(passed) != len(step.results):
+            raise DifferentLayersError(f"{model.cls} computes differently from layer to layer")
+        values.update((result, values[value]) for result, value in zip(step.results, passed, strict=True))
+        aligned.append(None)
+    if rest or [values[value] for value in model.outputs] != body.outputs:
+        raise DifferentLayersError(f"{model.cls} computes differently from layer to layer")
+    return aligned
+
+
+def _alike(model: Op, op: Op, values: dict[int, int]) -> bool:
+    """Whether two steps do the same to corresponding values, constants apart."""
+    if model.name != op.name or len(model.results) != len(op.results) or model.kwargs.keys() != op.kwargs.keys():
+        return False
+    if model.member is not None and (op.member is None or _kind(model.member) != _kind(op.member)):
+        return False
+    if [values.get(value, value) for value in model.inputs()] != op.inputs():
+        return False
+    return model.name != "enter" or basename(model.fact.path) == basename(op.fact.path)
+
+
+def _kind(member: Member) -> tuple[str, str, str]:
+    return member.name, member.factory, member.returns
+
+
+def _merge(step: Op, column: Sequence[Op | None], selector: Selector) -> Op:
+    present = [op for op in column if op is not None]
+    merged = replace(step)
+    if step.member is not None:
+        merged.member = _merge_members([op.member if op is not None else None for op in column], selector)
+    elif step.name == "enter":
+        merged.fact = unify([op.fact for op in present], selector)
+        step.fact = merged.fact
+    merged.args = tuple(
+        _merge_args([op.args[position] for op in present], selector) for position in range(len(step.args))
+    )
+    merged.kwargs = {key: _merge_args([op.kwargs[key] for op in present], selector) for key in step.kwargs}
+    return merged
+
+
+def _merge_args(values: list[Any], selector: Selector) -> Any:
+    """An argument of a step: references are those of the body merged into; constants must be the same or follow the index."""
+    first = values[0]
+    if isinstance(first, Ref) or all(_equal(value, first) for value in values):
+        return first
+    if all(isinstance(value, int | float | Scalar) for value in values):
+        return selector.merge(values)
+    raise DifferentLayersError("a constant differs from layer to layer")
+
+
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, list | tuple):
+        return isinstance(second, list | tuple) and len(first) == len(second) and all(map(_equal, first, second))
+    if isinstance(first, slice):
+        return isinstance(second, slice) and all(
+            _equal(getattr(first, part), getattr(second, part)) for part in ("start", "stop", "step")
+        )
+    return isinstance(first, Ref) or same(first, second)
+
+
+def _merge_members(members: Sequence[Member | None], selector: Selector) -> Member:
+    present = [member for member in members if member is not None]
+    first = present[0]
+    if any(len(member.args) != len(first.args) for member in present):
+        raise DifferentLayersError(f"{first.name} is built differently from layer to layer")
+    # A layer without the member has no say in its arguments: it repeats those of the first that has it.
+    filled = [member if member is not None else first for member in members]
+    args = [selector.merge([member.args[position] for member in filled]) for position in range(len(first.args))]
+    keys = dict.fromkeys(key for member in present for key in member.kwargs)
+    kwargs = {key: selector.merge([member.kwargs.get(key) for member in filled]) for key in keys}
+    if "prefix" in kwargs:
+        kwargs["prefix"] = kwargs.pop("prefix")
+    when = None if len(present) == len(members) else selector.test([member is not None for member in members])
+    return replace(first, args=args, kwargs=kwargs, when=when)

@@ -1,0 +1,50 @@
+"""What a reader of the adapter wants to know: what was put into which layer, and what is still plain torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kunport_codegen.lowering.flow import Op, layer_of
+from kunport_codegen.lowering.head import Head
+from kunport_codegen.lowering.model import Opportunity
+from kunport_codegen.lowering.structure import Body
+
+_CHEAP = frozenset(("view", "call", "enter", "layers", "split_heads", "parameter", "input", "item", "chunk", "split"))
+
+
+def describe(ops: Iterable[Op], head: Head) -> list[str]:
+    """One line for each kind of layer that stands for several of the source's, in order of appearance."""
+    lines: dict[str, None] = {}
+    for op in ops:
+        member = op.member
+        if member is None or op.name != "call":
+            continue
+        if len(member.sources) > 1:
+            names = ", ".join(source.rpartition(".")[2] for source in member.sources)
+            lines[f"{names} in one {member.factory} ({member.name})"] = None
+        elif member.factory in ("QKVParallelLinear", "MergedColumnParallelLinear"):
+            lines[f"{member.name} as {member.factory}"] = None
+        elif member.factory.endswith("AndMul"):
+            lines[f"activation and product in {member.factory}"] = None
+        elif member.returns == "residual" or len(op.results) == 2 and "Norm" in member.factory:
+            lines["residual additions in the norms after them"] = None
+        elif member.factory in ("get_rope", "Attention", "FusedMoEFactory", "HeadsRMSNorm"):
+            lines[f"{member.name} by {member.factory}"] = None
+    if head.processor.kwargs:
+        lines[f"{' and '.join(head.processor.kwargs)} of the logits in LogitsProcessor"] = None
+    return list(lines)
+
+
+def opportunities(body: Body) -> list[Opportunity]:
+    """Plain torch in the body and inside it, each operator of a class once. A residual addition is none."""
+    found: dict[tuple[str, str], Opportunity] = {}
+    _collect(body, found)
+    return list(found.values())
+
+
+def _collect(body: Body, found: dict[tuple[str, str], Opportunity]) -> None:
+    for step in body.steps:
+        if step.name in ("enter", "layers"):
+            _collect(step.fact if step.name == "enter" else step.fact.body, found)
+        elif step.name not in _CHEAP and not (step.name == "add" and layer_of(step.owner)):
+            found.setdefault((body.cls, step.name), Opportunity(step.name, body.cls, step.where))

@@ -1,0 +1,178 @@
+"""How values that differ from layer to layer follow from the configuration and the layer's index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kunport_codegen.expression import Expr, Scalar, const, evaluate
+from kunport_codegen.graph import Graph
+from kunport_codegen.lowering.members import Choice, Value
+
+LAYER = "layer_idx"
+
+
+class DifferentLayersError(Exception):
+    """Layers differ in a way that nothing in the configuration tells apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An expression on the layer's index, and what it is for each layer."""
+
+    expr: Expr
+    values: tuple[Any, ...]
+
+
+class Selector:
+    """Finds expressions on ``layer_idx`` for values given by layer."""
+
+    def __init__(self, graph: Graph, count: int) -> None:
+        self.graph = graph
+        self.count = count
+        self.candidates = list(self._candidates())
+
+    def merge(self, values: Sequence[Value]) -> Value:
+        """One constructor argument for all layers.
+
+        Raises:
+            DifferentLayersError: the values differ, and nothing says by what.
+        """
+        if all(same(value, values[0]) for value in values):
+            return values[0]
+        if all(isinstance(value, Scalar | Expr) for value in values):
+            merged = generalize([expression(value) for value in values]) or self._by_key(values)
+            if merged is not None:
+                return merged
+        distinct: list[Value] = []
+        for value in values:
+            if not any(same(value, known) for known in distinct):
+                distinct.append(value)
+        result = distinct[-1]
+        for value in reversed(distinct[:-1]):
+            result = Choice(self.test([same(value, other) for other in values]), value, result)
+        return result
+
+    def test(self, truth: Sequence[bool]) -> Expr:
+        """A condition that holds for just the layers for which ``truth`` is true."""
+        for candidate in self.candidates:
+            if all(isinstance(value, bool | int) for value in candidate.values) and [
+                bool(value) for value in candidate.values
+            ] == list(truth):
+                return candidate.expr
+            chosen = {value for value, wanted in zip(candidate.values, truth, strict=True) if wanted}
+            if len(chosen) == 1 and [value in chosen for value in candidate.values] == list(truth):
+                return Expr("eq", (candidate.expr, const(chosen.pop())))
+            others = {value for value, wanted in zip(candidate.values, truth, strict=True) if not wanted}
+            if len(others) == 1 and [value not in others for value in candidate.values] == list(truth):
+                return Expr("ne", (candidate.expr, const(others.pop())))
+        raise DifferentLayersError("layers differ, and no field of the configuration says which is which")
+
+    def _candidates(self) -> Iterable[Candidate]:
+        for expr in dict.fromkeys(self._declared()):
+            try:
+                values = tuple(self.value(expr, index) for index in range(self.count))
+            except (LookupError, TypeError, ValueError, ArithmeticError):
+                continue
+            if len(set(map(repr, values))) > 1 and all(isinstance(value, bool | int | str) for value in values):
+                yield Candidate(expr, values)
+
+    def _declared(self) -> Iterable[Expr]:
+        """What the source itself decides on, with a layer's number made the index, then lists with an item a layer."""
+        expressions = [guard.expr for guard in self.graph.guards]
+        for module in self.graph.modules.values():
+            expressions += [value.expr for value in module.attributes.values() if isinstance(value, Scalar)]
+        for expr in expressions:
+            yield from indexed(expr)
+        for name, value in self.graph.config.items():
+            if isinstance(value, list | tuple) and len(value) == self.count and name.isidentifier():
+                yield Expr("field", (f"{name}[{LAYER}]",))
+
+    def value(self, expr: Expr, index: int) -> Any:
+        """The expression's value for one layer."""
+        return evaluate(expr, lambda path: read(self.graph.config, path.replace(LAYER, str(index))), {LAYER: index})
+
+    def _by_key(self, values: Sequence[Scalar | Expr]) -> Expr | None:
+        """Entries of one dictionary, of which a list with an item a layer gives the key."""
+        matches = [re.fullmatch(r"(.+)\['(\w+)'\]", str(expression(value).args[0])) for value in values]
+        if any(match is None for match in matches):
+            return None
+        found = [match for match in matches if match is not None]
+        keys = tuple(match.group(2) for match in found)
+        for candidate in self.candidates:
+            if candidate.values == keys and len({match.group(1) for match in found}) == 1:
+                return Expr("field", (f"{found[0].group(1)}[config.{candidate.expr.args[0]}]",))
+        return None
+
+
+def expression(value: Scalar | Expr) -> Expr:
+    return value.expr if isinstance(value, Scalar) else value
+
+
+def same(first: Value, second: Value) -> bool:
+    """Whether two constructor arguments are the same and come from the same expression."""
+    if isinstance(first, Scalar) and isinstance(second, Scalar):
+        return first.value == second.value and first.expr == second.expr
+    return type(first) is type(second) and bool(first == second)
+
+
+def generalize(expressions: Sequence[Expr]) -> Expr | None:
+    """One expression on ``layer_idx`` that is the k-th of those given for layer k, if they differ only in k."""
+    first = expressions[0]
+    if all(expr == first for expr in expressions):
+        return first
+    if any(expr.op != first.op or len(expr.args) != len(first.args) for expr in expressions):
+        return None
+    if first.op == "field":
+        paths = {expr.args[0].replace(f"[{index}]", f"[{LAYER}]") for index, expr in enumerate(expressions)}
+        return Expr("field", (paths.pop(),)) if len(paths) == 1 else None
+    if first.op == "const":
+        shifts = {
+            expr.args[0] - index if type(expr.args[0]) is int else None for index, expr in enumerate(expressions)
+        }
+        return shifted(shifts.pop()) if len(shifts) == 1 and None not in shifts else None
+    operands = []
+    for position in range(len(first.args)):
+        column = [expr.args[position] for expr in expressions]
+        merged = generalize([item if isinstance(item, Expr) else const(item) for item in column])
+        if merged is None:
+            return None
+        operands.append(merged)
+    return Expr(first.op, tuple(operands))
+
+
+def shifted(shift: int) -> Expr:
+    """``layer_idx`` plus a constant."""
+    index = Expr("symbol", (LAYER,))
+    return index if not shift else Expr("add" if shift > 0 else "sub", (index, const(abs(shift))))
+
+
+def indexed(expr: Expr) -> Iterable[Expr]:
+    """The expression with a number that may be a layer's made ``layer_idx``: list items first, then plain numbers."""
+    if expr.op == "field":
+        general = re.sub(r"\[\d+\]", f"[{LAYER}]", expr.args[0])
+        if general != expr.args[0]:
+            yield Expr("field", (general,))
+        return
+    if expr.op == "const":
+        if type(expr.args[0]) is int:
+            yield Expr("symbol", (LAYER,))
+            yield shifted(1)
+        return
+    for position, operand in enumerate(expr.args):
+        if isinstance(operand, Expr):
+            for general in indexed(operand):
+                yield Expr(expr.op, (*expr.args[:position], general, *expr.args[position + 1 :]))
+
+
+def read(config: dict[str, Any], path: str) -> Any:
+    """The value at a path below the configuration: ``rope_parameters['rope_theta']``, ``layer_types[3]``."""
+    value: Any = config
+    for name, key, index in re.findall(r"(?:^|\.)(\w+)|\['([^']*)'\]|\[(\d+)\]", path):
+        value = value[int(index)] if index else value[name or key]
+    return value
+
+
+__all__ = ["LAYER", "Candidate", "DifferentLayersError", "Selector", "generalize", "indexed", "read", "same"]

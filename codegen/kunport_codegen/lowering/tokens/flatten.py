@@ -1,0 +1,65 @@
+"""The walk over a flow's operators that puts each on flattened tokens."""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import symbols_of, unwrap
+from kunport_codegen.expression import Scalar
+from kunport_codegen.graph import Ref
+from kunport_codegen.lowering.errors import RefusedError
+from kunport_codegen.lowering.flow import POSITIONS, Flow, Layout, Op
+from kunport_codegen.lowering.tokens.axes import Axes, axes_of
+from kunport_codegen.lowering.tokens.rules import RULES, Context
+
+
+def flatten_tokens(flow: Flow) -> None:
+    """Rewrite every operator to ``[tokens, ...]``, refusing by name what cannot be."""
+    shapes = {node.id: node.shape for node in flow.graph.nodes}
+    context = Context(flow, shapes, {POSITIONS: Axes((), ("s",)[:0])})
+    flow.layouts[POSITIONS] = Layout(True, ())
+    lost: set[int] = set()
+    for op in flow.ops:
+        if any(value in lost for value in op.inputs()):
+            lost.update(op.results)
+            continue
+        try:
+            _flatten(context, op)
+        except RefusedError as refused:
+            flow.refuse(op, str(refused))
+            lost.update(op.results)
+    flow.ops = context.ops
+    for value, axes in context.axes.items():
+        flow.layouts.setdefault(value, axes.layout)
+    if flow.output not in lost:
+        flow.settle()
+
+
+def _flatten(context: Context, op: Op) -> None:
+    if _is_positions(context, op):
+        context.replace(op, POSITIONS)
+    elif op.name not in ("input", "item") and _is_constant(context, op):
+        context.keep(op, [Axes(tuple(shape), (None,) * len(shape)) for shape in context.result_shapes(op)])
+    elif op.name in RULES:
+        RULES[op.name](context, op)
+    else:
+        raise RefusedError("no rule says what it does to single tokens")
+
+
+def _is_constant(context: Context, op: Op) -> bool:
+    """Whether it computes on parameters and constants alone, whose shapes do not change."""
+    shapes = [context.shapes.get(result) for result in op.results]
+    symbolic = any(isinstance(size, Scalar) and symbols_of(size.expr) for shape in shapes for size in shape or ())
+    inputs = [context.axes.get(value) for value in op.inputs()]
+    return not symbolic and None not in shapes and not any(axes is None or axes.layout.tokens for axes in inputs)
+
+
+def _is_positions(context: Context, op: Op) -> bool:
+    """``arange(sequence)``, with or without zero added: each token's place in its sequence."""
+    if op.name == "arange":
+        bounds = [op.kwargs.get("start", 0), op.args[0]] if len(op.args) == 1 else list(op.args[:2])
+        step = op.args[2] if len(op.args) > 2 else op.kwargs.get("step", 1)
+        last = bounds[-1]
+        return unwrap(bounds[0]) == 0 and unwrap(step) == 1 and isinstance(last, Scalar) and str(last.expr) == "sequence"
+    if op.name == "add" and len(op.args) == 2:
+        first, second = op.args
+        return isinstance(first, Ref) and context.flow.resolve(first.id) == POSITIONS and unwrap(second) == 0
+    return False

@@ -1,0 +1,61 @@
+"""Layout changes: rotation and attention work on ``[tokens, heads * head_dim]``, and pairs of views cancel."""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import apply, unwrap
+from kunport_codegen.graph import Ref
+from kunport_codegen.lowering.flow import Flow, Layout, Op, Size
+from kunport_codegen.lowering.tokens.rules import same_layout
+
+# Operators that give the same numbers on any layout of their one tensor.
+ELEMENTWISE = frozenset(
+    "mul div add sub neg exp tanh sigmoid silu gelu relu softplus to float clamp abs square sqrt rsqrt reciprocal".split()
+)
+
+
+def flatten_heads(flow: Flow) -> None:
+    """Put a view before and after each rotation and attention, so that each sees its heads side by side."""
+    ops: list[Op] = []
+    for op in flow.ops:
+        if op.name not in ("Rope", "Attention"):
+            ops.append(op)
+            continue
+        op.args = tuple(Ref(_view(flow, ops, op, arg.id)) for arg in op.args)
+        result = op.results[0]
+        layout = flow.layouts[result]
+        flat = flow.fresh(_side_by_side(layout), flow.dtypes.get(result))
+        op.results = [flat]
+        ops += [op, Op("view", (Ref(flat),), {}, [result], op.owner, op.where)]
+    flow.ops = ops
+    cancel_views(flow)
+
+
+def _view(flow: Flow, ops: list[Op], op: Op, value: int) -> int:
+    result = flow.fresh(_side_by_side(flow.layouts[value]), flow.dtypes.get(value))
+    ops.append(Op("view", (Ref(value),), {}, [result], op.owner, op.where))
+    return result
+
+
+def _side_by_side(layout: Layout) -> Layout:
+    size: Size = 1
+    for factor in layout.sizes:
+        size = factor if unwrap(size) == 1 else apply("mul", size, factor)  # type: ignore[assignment]
+    return Layout(layout.tokens, (size,))
+
+
+def cancel_views(flow: Flow) -> None:
+    """A view of a view is one view, and one that changes nothing is none.
+
+    An operator that works element by element moves before a view of its operand, so that the views around it meet.
+    """
+    producers: dict[int, Op] = {}
+    for op in flow.ops:
+        op.args = tuple(Ref(flow.resolve(arg.id)) if isinstance(arg, Ref) else arg for arg in op.args)
+        if op.name == "view":
+            source = producers.get(op.args[0].id)
+            if source is not None and source.name == "view":
+                op.args = source.args
+            if same_layout(flow.layouts[op.args[0].id], flow.layouts[op.results[0]]):
+                flow.aliases[op.results[0]] = op.args[0].id
+        producers.update((result, op) for result in op.results)
+    flow.settle()
