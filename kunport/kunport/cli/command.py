@@ -1,6 +1,7 @@
 """Parses a command, runs its verb, and turns errors into one line and an exit status.
 
-Exit status: 0 done and good; 1 done, and the verdict is bad; 2 the input or the call is wrong; 130 interrupted.
+Exit status: 0 done and good; 1 done, and the verdict is bad; 2 the input or the call is wrong; 70 a bug of kunport;
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kunport.cli import analyze, generate, port, tiny, validate
 from kunport.cli.terminal import accept_any_text, clean, note, say
 from kunport.errors import KunportError, NotPortableError
 
+BUG = os.EX_SOFTWARE
 VERBS = (analyze, generate, validate, port, tiny)
 
 _DESCRIPTION = """Ports Hugging Face models to vLLM: reads their source, writes the adapter, proves the numerics.
@@ -33,29 +35,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; ``arguments`` are the process's by default."""
     arguments = sys.argv[1:] if arguments is None else arguments
     accept_any_text()
-    options = argparse.Namespace(debug="--debug" in arguments, format="text")  # for errors found while parsing
+    options = argparse.Namespace(debug="--debug" in arguments, format="text")
     try:
         _parser().parse_args(arguments, options)
-        return int(options.run(options))
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
     except KunportError as error:
         _report_error(error, options)
         return 2
     except NotPortableError as error:
         _report_unknowns(error, options)
         return 1
-    except KeyboardInterrupt:
-        note("kunport: interrupted")
-        return 130
     except BrokenPipeError:  # the reader of our output has had enough, `| head` for one
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except KeyboardInterrupt:
+        note("kunport: interrupted")
+        return 130
+    except Exception as error:
+        if options.debug:
+            raise
+        bug = f"This is a bug of kunport ({type(error).__name__}: {error})."
+        _report_error(KunportError(bug, "Run it again with --debug and report what that shows."), options)
+        return BUG
 
 
 def _parser() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed (text)")
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)  # before or after the verb
+    common.add_argument("--format", choices=("text", "json"), help="of what is printed (default: text)")
     common.add_argument("--debug", action="store_true", help="show where an error was raised")
-    parser = _Parser(prog="kunport", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = _Parser(
+        prog="kunport",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[common],
+    )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in VERBS:
