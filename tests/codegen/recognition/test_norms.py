@@ -35,8 +35,9 @@ def spelled(
 def weighted(build: GraphBuilder, y: Tensor, offset: float, cast: str, bias: bool) -> Tensor:
     weight = build.parameter("norm.weight", *y.kind.shape[-1:])
     y = y.to(MODEL) if cast == "before_weight" else y
-    upcast = weight.to(FLOAT32) if cast == "after_weight" else weight
-    y = y * (offset + upcast) if offset else weight * y
+    if cast == "after_weight" and offset:
+        weight = weight.to(FLOAT32)
+    y = y * (offset + weight) if offset else weight * y
     if bias:
         y = y + build.parameter("norm.bias", *y.kind.shape[-1:])
     return y.to(MODEL) if cast == "after_weight" else y
