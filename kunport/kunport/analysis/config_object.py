@@ -43,8 +43,9 @@ def configuration_object(
     if config_class is not None:
         try:
             found = interpreter.load(config_class[0]).get(config_class[1])
-        except (Failure, Raised, KeyError):
+        except (Failure, Raised, KeyError) as problem:
             found = None
+            interpreter.trace.note(f"the configuration class {config_class[1]} cannot be read: {problem}")
         if isinstance(found, SourceClass):
             cls = found
     return _object(interpreter, cls, config, path)

@@ -27,7 +27,7 @@ class Trace:
         self.where = Location("", 0)
         self.frame = 0
         self._ids = 0
-        self._guards: dict[tuple[Expr, Any], Guard] = {}
+        self._guards: dict[str, Guard] = {}
         self._notes: dict[str, None] = {}
 
     def new_id(self) -> int:
@@ -89,7 +89,7 @@ class Trace:
         if sizes := sorted(symbols_of(expr)):
             self.note(f"{self.where}: a branch on the size {' and '.join(sizes)} was taken as {expr} = {outcome!r}")
         elif fields_of(expr):
-            self._guards.setdefault((expr, outcome), Guard(expr, outcome, self.where))
+            self._guards.setdefault(f"{expr} is {outcome!r}", Guard(expr, outcome, self.where))
 
     def note(self, text: str) -> None:
         self._notes.setdefault(text)

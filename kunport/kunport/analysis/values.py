@@ -101,6 +101,21 @@ class OrderedSet(dict[Value, None]):
     def issubset(self, others: Iterable[Value]) -> bool:
         return set(self) <= set(others)
 
+    def issuperset(self, others: Iterable[Value]) -> bool:
+        return set(self) >= set(others)
+
+    def isdisjoint(self, others: Iterable[Value]) -> bool:
+        return set(self).isdisjoint(others)
+
+    def __or__(self, other: Any) -> Any:
+        return self.union(other)
+
+    def __and__(self, other: Any) -> Any:
+        return OrderedSet(item for item in self if item in other)
+
+    def __sub__(self, other: Any) -> Any:
+        return OrderedSet(item for item in self if item not in other)
+
 
 class Results(tuple[Value, ...]):
     """The results of an operator with several; those of sorting and of extremes also have names."""
@@ -170,7 +185,7 @@ class Partial:
     kwargs: dict[str, Value]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class NativeClass:
     """A class that the analysis provides, or knows by name only (``reason`` says why)."""
 
@@ -187,8 +202,11 @@ class NativeClass:
     def short(self) -> str:
         return self.name.rpartition(".")[2]
 
+    def __repr__(self) -> str:
+        return f"<class {self.name}>"
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, eq=False, repr=False)
 class SourceClass:
     """A class of the source. Its members are parsed and evaluated when first asked for."""
 
@@ -204,6 +222,9 @@ class SourceClass:
     @property
     def short(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        return f"<class {self.name}>"
 
 
 Class = SourceClass | NativeClass

@@ -222,6 +222,11 @@ class Interpreter:
     def is_type(self, value: Value) -> bool:
         return isinstance(value, SourceClass | NativeClass | Opaque)
 
+    @property
+    def catches(self) -> bool:
+        """Whether the source that runs now stands in a ``try``."""
+        return self._handlers > 0
+
     def contains(self, problem: Failure | Raised) -> bool:
         """Whether a problem stops at the call that runs now."""
         return self._contain and not (isinstance(problem, Raised) and self._handlers)
@@ -280,7 +285,7 @@ class Interpreter:
 
     def record(self, value: Instance) -> dict[str, Value] | None:
         """The fields of a dataclass's instance (a model's output), None for other objects."""
-        record = isinstance(value.cls, SourceClass) and value.cls.record
+        record = any(isinstance(cls, SourceClass) and cls.record for cls in value.cls.mro)
         return value.attributes if record else None
 
     def field_default(self, value: Value) -> Value:

@@ -160,6 +160,8 @@ def _of_function(value: Function | Native, name: str) -> Value:
         return value.name.rpartition(".")[2]
     if isinstance(value, Function) and name in value.attributes:
         return value.attributes[name]
+    if isinstance(value, Function) and name == "__set__" and value.setter is not None:
+        return value.setter
     if name == "__doc__":
         return None
     raise Raised("AttributeError", f"{value.name} has no attribute {name}")

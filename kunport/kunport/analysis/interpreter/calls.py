@@ -59,7 +59,7 @@ def call(interpreter: Interpreter, value: Value, args: list[Value], kwargs: dict
     if isinstance(value, Opaque):
         return interpreter.unknown(f"{value.name} is {value.reason}", *args, *kwargs.values())
     if isinstance(value, Unknown):
-        return interpreter.unknown(f"a call of an unknown value ({value.reason})", value, *args, *kwargs.values())
+        return interpreter.unknown(value.reason, value, *args, *kwargs.values())
     raise Failure(f"a call of {operations.describe(value)}")
 
 
@@ -277,18 +277,21 @@ def instantiate(interpreter: Interpreter, cls: Class, args: list[Value], kwargs:
     if isinstance(cls, NativeClass) and cls.reason:
         return call(interpreter, Opaque(cls.name, cls.reason), args, kwargs)
     instance = Instance(cls, where=interpreter.trace.where)
-    initializer = attributes.class_member(interpreter, cls.mro, "__init__")
-    if isinstance(cls, SourceClass) and cls.record and not isinstance(initializer, Function):
-        _fill_record(interpreter, instance, cls, args, kwargs)
-    elif initializer is not attributes.MISSING:
-        call(interpreter, initializer, [instance, *args], kwargs)
+    for ancestor in cls.mro:
+        if isinstance(ancestor, SourceClass) and ancestor.record and "__init__" not in ancestor.members:
+            _fill_record(interpreter, instance, ancestor, args, kwargs)
+            break
+        initializer = attributes.class_member(interpreter, [ancestor], "__init__")
+        if initializer is not attributes.MISSING:
+            call(interpreter, initializer, [instance, *args], kwargs)
+            break
     return instance
 
 
 def _fill_record(
     interpreter: Interpreter, instance: Instance, cls: SourceClass, args: list[Value], kwargs: dict[str, Value]
 ) -> None:
-    """What a dataclass's constructor does."""
+    """What the constructor of the dataclass ``cls`` does to an instance of it or of a class derived from it."""
     names = record_fields(cls)
     values = dict(zip(names, args, strict=False)) | kwargs
     if unexpected := set(values) - set(names):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from kunport_codegen.expression import Scalar, field, unwrap
@@ -51,6 +52,8 @@ def _run(interpreter: Interpreter, value: Value, name: str, args: list[Value], k
         return getattr(interpreter.pin(value), name)(*plain, **named)
     if name in _KEYED and args:
         args[0] = interpreter.pin(args[0])
+    if isinstance(bare, list | tuple) and name in ("index", "count", "remove"):
+        bare = bare if name == "remove" else [interpreter.pin(each) for each in bare]
     if name in ("extend", "update", "union") and args:
         args = [interpreter.mapping(each) if isinstance(bare, dict) else interpreter.iterate(each) for each in args]
     if name == "sort":
@@ -136,8 +139,12 @@ def iterate(interpreter: Interpreter, value: Value) -> list[Value]:
     if isinstance(value, Instance):
         if (method := interpreter.find(value, "__iter__")) is not None:
             return iterate(interpreter, interpreter.call(method, [], {}))
+        if (length := interpreter.find(value, "__len__")) is not None and interpreter.find(
+            value, "__getitem__"
+        ) is not None:
+            return [item(interpreter, value, index) for index in range(unwrap(interpreter.call(length, [], {})))]
         raise Failure(f"a loop over {operations.describe(value.cls)}")
-    if hasattr(value, "__next__"):
+    if hasattr(value, "__next__") and not isinstance(value, itertools.cycle | itertools.count):
         return list(value)
     raise Failure(f"a loop over {operations.describe(value)}")
 

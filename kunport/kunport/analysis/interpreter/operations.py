@@ -217,7 +217,8 @@ def _membership(interpreter: Interpreter, name: str, left: Value, right: Value) 
     if isinstance(right, Opaque):
         raise Failure(f"membership in {right.name}, which is {right.reason}")
     if isinstance(left, Scalar) or isinstance(right, Scalar | FieldList | FieldDict):
-        exprs = expression(left), expression(right)
+        # A list of constants is written as a tuple, which an expression can hash.
+        exprs = expression(left), expression(tuple(right) if type(right) is list else right)
         if None not in exprs:
             return Scalar((plain(left) in plain(right)) == (name == "in"), Expr(name, exprs))
     if isinstance(right, str):

@@ -13,6 +13,7 @@ from kunport.analysis.interpreter import loops, operations
 from kunport.analysis.interpreter.expressions import evaluate, index
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import BREAK, CONTINUE, Failure, Raised, Return, Signal
+from kunport.analysis.intrinsics.registry import PACKAGES
 from kunport.analysis.values import NativeClass, Opaque, SourceClass, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -104,7 +105,10 @@ def _import(interpreter: Interpreter, node: cst.Import | cst.ImportFrom, scope: 
     statement = scope.namespace.file.positions.syntax[node]
     assert isinstance(statement, ast.Import | ast.ImportFrom)
     for name, imported in scope.namespace.imports(statement):
-        interpreter.bind(name, interpreter.names.resolve(imported.module, imported.name), scope)
+        value = interpreter.names.resolve(imported.module, imported.name)
+        if isinstance(value, Opaque) and value.name.partition(".")[0] not in PACKAGES and interpreter.catches:
+            raise Raised("ModuleNotFoundError", f"No module named {imported.module}")
+        interpreter.bind(name, value, scope)
 
 
 def _function(interpreter: Interpreter, node: cst.FunctionDef, scope: Scope) -> None:

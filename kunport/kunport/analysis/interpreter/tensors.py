@@ -11,8 +11,19 @@ from kunport.analysis.interpreter import views
 from kunport.analysis.interpreter.signals import Failure, Raised
 from kunport.analysis.intrinsics.registry import DEVICE, TENSOR_MEMBERS
 from kunport.analysis.intrinsics.signatures import normalize
-from kunport.analysis.shapes import ShapeError, TensorType, canonical, infer
-from kunport.analysis.values import Bound, FieldList, Instance, Native, OrderedSet, Results, Tensor, Unknown, Value
+from kunport.analysis.shapes import RULES, ShapeError, TensorType, canonical, infer
+from kunport.analysis.values import (
+    Bound,
+    FieldList,
+    Instance,
+    Native,
+    NativeClass,
+    OrderedSet,
+    Results,
+    Tensor,
+    Unknown,
+    Value,
+)
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -20,6 +31,7 @@ if TYPE_CHECKING:
 # Operators that leave the values as they are: the graph has no memory layout, no gradients and no dropout.
 _IDENTITIES = {"contiguous", "detach", "alias", "cpu", "cuda", "dropout", "alpha_dropout", "clone", "requires_grad"}
 _IDENTITIES |= {"pin_memory", "resolve_conj"}
+_PYTHON_DTYPES = {"builtins.bool": "bool", "builtins.int": "int64", "builtins.float": "float64"}
 _FLOAT_NAMES = {"float16", "bfloat16", "model", "float32", "float64", "float8_e4m3fn", "float8_e5m2"}
 
 
@@ -34,7 +46,7 @@ def operator(interpreter: Interpreter, name: str, args: tuple[Value, ...], kwarg
     in_place = last.endswith("_") and not last.endswith("__")
     if op in _IDENTITIES and args and isinstance(args[0], Tensor | Unknown):
         return args[0] if in_place or op == "detach" else _copy(args[0])
-    args, kwargs = normalize(op, args, kwargs)
+    args, kwargs = normalize(op, tuple(map(_dtype, args)), {key: _dtype(each) for key, each in kwargs.items()})
     try:
         result = _emit(interpreter, op, args, kwargs)
     except ShapeError as error:
@@ -44,6 +56,12 @@ def operator(interpreter: Interpreter, name: str, args: tuple[Value, ...], kwarg
     if op in views.VIEWS and isinstance(result, Tensor) and isinstance(args[0], Tensor):
         views.attach(result, op, args)
     return result
+
+
+def _dtype(value: Value) -> Value:
+    """Python's own number types also name dtypes."""
+    name = _PYTHON_DTYPES.get(value.name) if isinstance(value, NativeClass) else None
+    return value if name is None else DType(name)
 
 
 def _copy(value: Value) -> Value:
@@ -214,29 +232,31 @@ def depends_on_data(value: Tensor) -> bool:
 
 
 def attribute(interpreter: Interpreter, value: Value, name: str) -> Value:
-    """``tensor.name``: its type, an operator written as an attribute, or a method."""
-    if isinstance(value, Unknown):
+    """``tensor.name``: its type, an operator written as an attribute, or a method. Of an unknown value all but methods
+    is the value itself."""
+    if name in ("is_cuda", "requires_grad", "is_nested", "is_meta", "is_quantized", "is_sparse", "grad"):
+        return False
+    if name == "data":
         return value
+    if name == "device":
+        return DEVICE
+    if isinstance(value, Unknown):
+        return Bound(value, _method(name)) if canonical(name) in RULES else value
     if name == "shape":
         return value.type.shape
     if name == "dtype":
         return value.type.dtype
-    if name == "device":
-        return DEVICE
     if name == "ndim":
         return len(value.type.shape)
-    if name == "data":
-        return value
-    if name in ("is_cuda", "requires_grad", "is_nested", "is_meta", "is_quantized", "is_sparse", "grad"):
-        return False
     if name in ("T", "mT", "real", "imag"):
         return interpreter.operator(name, (value,), {})
     if name.startswith("_") and not name.endswith("_"):
         raise Raised("AttributeError", f"a tensor has no attribute {name}")
-    found = TENSOR_MEMBERS.get(name)
-    if found is None:
-        found = Native(f"torch.Tensor.{name}", lambda it, *args, **kwargs: it.operator(name, args, kwargs))
-    return Bound(value, found)
+    return Bound(value, TENSOR_MEMBERS.get(name) or _method(name))
+
+
+def _method(name: str) -> Native:
+    return Native(f"torch.Tensor.{name}", lambda interpreter, *args, **kwargs: interpreter.operator(name, args, kwargs))
 
 
 def set_attribute(interpreter: Interpreter, value: Value, name: str, new: Value) -> None:

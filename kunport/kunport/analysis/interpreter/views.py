@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kunport_codegen.expression import unwrap
+
 from kunport.analysis.interpreter.signals import Failure
 from kunport.analysis.values import Tensor, Value, View
 
@@ -58,6 +60,10 @@ def write_back(interpreter: Interpreter, cell: Tensor) -> None:
         interpreter.write(view.base, interpreter.operator("reshape", (cell, view.base.type.shape), {}))
     elif view.op == "transpose":
         interpreter.write(view.base, interpreter.operator("transpose", (cell, *view.args), {}))
+    elif view.op == "permute":
+        order = [int(unwrap(dim)) % len(view.args[0]) for dim in view.args[0]]
+        inverse = tuple(order.index(dim) for dim in range(len(order)))
+        interpreter.write(view.base, interpreter.operator("permute", (cell, inverse), {}))
     else:
         raise Failure(f"a write through a tensor made by {view.op}")
     view.version = view.base.version

@@ -158,6 +158,11 @@ def _dict(interpreter: Interpreter, values: Value = (), **named: Value) -> Value
     return {**interpreter.mapping(values), **named}
 
 
+@member(NAMES["builtins.dict"], "fromkeys", raw=True)
+def _fromkeys(interpreter: Interpreter, keys: Value, value: Value = None) -> Value:
+    return {interpreter.pin(key): value for key in interpreter.iterate(keys)}
+
+
 @_type("type")
 def _type_of(interpreter: Interpreter, value: Value, *rest: Value) -> Value:
     if isinstance(value, Instance):

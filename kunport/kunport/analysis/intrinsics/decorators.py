@@ -37,6 +37,7 @@ _IDENTITIES = (
     "torch.enable_grad",
     "torch.compile",
     "torch.compiler.disable",
+    "torch.compiler.allow_in_graph",
     "torch._dynamo.disable",
     "torch.jit.script",
     "torch.jit.ignore",
@@ -70,6 +71,23 @@ for _name in _IDENTITIES:
 def _always_configured(interpreter: Interpreter, *args: Value, **kwargs: Value) -> Value:
     """Its argument is a function that a kernel may replace, not what it decorates."""
     return Native("decorator", lambda it, value: value, raw=True)
+
+
+@native("transformers.integrations.hub_kernels.use_kernel_func_from_hub_with_fallback", raw=True)
+def _with_fallback(interpreter: Interpreter, *args: Value, **options: Value) -> Value:
+    """No kernel and no optional package is there: the source's own function, without the arguments that it does not take."""
+
+    def decorate(it: Interpreter, function: Value) -> Value:
+        parameters = function.node.params
+        known = {each.name.value for each in (*parameters.params, *parameters.kwonly_params)}
+
+        def call(inner: Interpreter, *values: Value, **named: Value) -> Value:
+            taken = {key: each for key, each in named.items() if key in known or parameters.star_kwarg is not None}
+            return inner.call(function, list(values), taken)
+
+        return Native(function.name, call, raw=True)
+
+    return Native("decorator", decorate, raw=True)
 
 
 @native("transformers.utils.doc.copy_func", raw=True)

@@ -225,10 +225,10 @@ def _normalization(name: str, op: str, default: float | None) -> None:
         eps: Value = default,
         elementwise_affine: Value = True,
         bias: Value = True,
-        **options: Value,
+        device: Value = None,
+        dtype: Value = None,
     ) -> None:
         shape = tuple(normalized_shape) if isinstance(normalized_shape, tuple | list) else (normalized_shape,)
-        dtype = options.get("dtype")
         weight = _parameter(interpreter, *shape, dtype=dtype) if elementwise_affine else None
         this.attributes.update(normalized_shape=shape, eps=eps, weight=weight)
         if op == "layer_norm":
@@ -330,6 +330,8 @@ _function_module("Softmax", "softmax", "dim")
 _function_module("LeakyReLU", "leaky_relu", "negative_slope")
 _function_module("Softplus", "softplus", "beta", "threshold")
 _function_module("ELU", "elu", "alpha")
+for _name in ("ZeroPad1d", "ZeroPad2d", "ConstantPad1d"):
+    _function_module(_name, "pad", "padding", "value")
 
 for _name in ("Dropout", "Identity", "Dropout1d", "AlphaDropout"):
     _cls = native_class(f"torch.nn.{_name}", module)

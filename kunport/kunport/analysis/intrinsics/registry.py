@@ -18,10 +18,10 @@ NAMES: dict[str, Value] = {}
 TENSOR_MEMBERS: dict[str, Native] = {}
 
 # Packages whose names are looked up in the table and never as files.
-_PACKAGES = {
+PACKAGES = {
     *("builtins", "torch", "math", "functools", "itertools", "collections", "copy", "typing", "typing_extensions"),
     *("dataclasses", "warnings", "logging", "os", "sys", "contextlib", "enum", "abc", "numpy", "operator", "inspect"),
-    *("re", "random", "time", "types", "einops", "huggingface_hub", "packaging"),
+    *("importlib", "re", "random", "time", "types", "einops", "huggingface_hub", "packaging"),
 }
 _DTYPES = {
     **{name: name for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32")},
@@ -88,7 +88,7 @@ def external(dotted: str) -> Value | None:
     package, _, last = dotted.partition(".")[0], *dotted.rpartition(".")[1:]
     if package == "transformers":
         return _availability(last)
-    if package not in _PACKAGES:
+    if package not in PACKAGES:
         return None
     return _torch(dotted) or Opaque(dotted, "not known to the analysis")
 
@@ -96,7 +96,7 @@ def external(dotted: str) -> Value | None:
 def _availability(name: str) -> Value | None:
     """Transformers asks for packages with ``is_*_available`` and versions of them: a recent torch is there, no other is."""
     if name.startswith("is_") and name.endswith(("_available", "_less_or_equal", "_greater_or_equal")):
-        there = name in ("is_torch_available", "is_torch_greater_or_equal")
+        there = name in ("is_torch_available", "is_torch_flex_attn_available", "is_torch_greater_or_equal")
         return Native(name, lambda interpreter, *args, **kwargs: there)
     return None
 

@@ -53,6 +53,8 @@ pad: x, pad | mode='constant', value=None
 pow: x, exponent |
 div: x, other | rounding_mode=None
 add sub: x, other | alpha=1
+baddbmm: x, batch1, batch2 | beta=1, alpha=1
+addmm: x, mat1, mat2 | beta=1, alpha=1
 mul matmul floor_divide remainder maximum minimum eq ne lt le gt ge: x, other |
 bitwise_and bitwise_or bitwise_xor logical_and logical_or: x, other |
 gelu: x | approximate='none'
@@ -78,6 +80,7 @@ _SPECIFIC = {
     "index_copy": {"tensor": "source"},
     "roll": {"dims": "dims"},
     "pow": {"other": "exponent"},
+    "pad": {"padding": "pad"},
     "unflatten": {"sizes": "sizes"},
 }
 # Arguments that say where a tensor lies or how it is made, not what it is.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kunport_codegen.expression import OPERATORS
 
 from kunport.analysis.interpreter.operations import is_tensor, plain, scalar_operator
-from kunport.analysis.interpreter.signals import Failure
+from kunport.analysis.interpreter.signals import Failure, Raised
 from kunport.analysis.intrinsics.registry import NAMES, member, native, native_class
 from kunport.analysis.values import (
     FieldDict,
@@ -120,6 +120,16 @@ for _name in ("chain", "product", "accumulate", "repeat", "pairwise", "zip_longe
     _iterators(_name)
 
 
+@native("itertools.cycle", raw=True)
+def _cycle(interpreter: Interpreter, values: Value) -> Value:
+    return itertools.cycle(interpreter.iterate(values))
+
+
+@native("itertools.count", raw=True)
+def _count(interpreter: Interpreter, start: Value = 0, step: Value = 1) -> Value:
+    return itertools.count(interpreter.pin(start), interpreter.pin(step))
+
+
 @native("itertools.chain.from_iterable", raw=True)
 def _from_iterable(interpreter: Interpreter, values: Value) -> Value:
     return [each for inner in interpreter.iterate(values) for each in interpreter.iterate(inner)]
@@ -186,6 +196,15 @@ for _name in ("warning", "info", "debug", "error", "critical", "exception", "log
 _logger = Instance(_logger_class)
 for _name in ("warn", "simplefilter", "filterwarnings", "warn_explicit"):
     NAMES[f"warnings.{_name}"] = Native(f"warnings.{_name}", lambda *args, **kwargs: None, lazy=True)
+
+
+@native("importlib.import_module")
+def _import_module(interpreter: Interpreter, name: Value, package: Value = None) -> Value:
+    """Only what is read as source can be imported: optional packages are taken to be absent."""
+    found = interpreter.names.resolve(name, None)
+    if isinstance(found, Opaque):
+        raise Raised("ModuleNotFoundError", f"No module named {name}")
+    return found
 
 
 @native("os.environ.get", "os.getenv")

@@ -9,7 +9,7 @@ from kunport_codegen.graph import DType
 
 from kunport.analysis.interpreter.operations import is_tensor
 from kunport.analysis.interpreter.signals import Failure
-from kunport.analysis.intrinsics.registry import NAMES, member, native, native_class
+from kunport.analysis.intrinsics.registry import NAMES, member, native, native_class, tensor_member
 from kunport.analysis.values import Device, Function, Instance, Native, NativeClass, SourceClass, Value
 
 if TYPE_CHECKING:
@@ -52,18 +52,42 @@ for _module in ("torch.nn.init", "transformers.initialization"):
         NAMES[f"{_module}.{_name}"] = Native(_name, lambda interpreter, value, *args, **kwargs: value, raw=True)
 
 
-def _made(name: str) -> None:
+def _made(name: str, *others: str) -> None:
     """Creation of a tensor from a size: its dtype is the default one, which depends on the phase."""
 
-    @native(f"torch.{name}")
+    @native(*(f"torch.{each}" for each in (name, *others)))
     def make(interpreter: Interpreter, *size: Value, **options: Value) -> Value:
         shape = options.pop("size", None) or (size[0] if len(size) == 1 and isinstance(size[0], tuple | list) else size)
         dtype = options.get("dtype") or interpreter.default_dtype
         return interpreter.operator(name, (tuple(shape),), {"dtype": dtype})
 
 
-for _name in ("zeros", "ones", "empty", "rand", "randn"):
-    _made(_name)
+_made("zeros")
+_made("ones")
+_made("empty", "rand", "randn")  # random initial values, which the checkpoint replaces
+
+
+@native("torch.normal")
+def _normal(interpreter: Interpreter, mean: Value, std: Value, size: Value = None, **options: Value) -> Value:
+    """Random initial values, which the checkpoint replaces."""
+    return interpreter.operator("empty", (tuple(size),), {"dtype": options.get("dtype") or interpreter.default_dtype})
+
+
+def _extremes(name: str, pairwise: str) -> None:
+    """``max`` and ``min`` are also the elementwise operators of two tensors, under one name."""
+
+    def choose(interpreter: Interpreter, x: Value, *args: Value, **options: Value) -> Value:
+        other = args[0] if args else options.get("other")
+        if is_tensor(other):
+            return interpreter.operator(pairwise, (x, other), {})
+        return interpreter.operator(name, (x, *args), options)
+
+    native(f"torch.{name}")(choose)
+    tensor_member(name)(choose)
+
+
+_extremes("max", "maximum")
+_extremes("min", "minimum")
 
 
 @native("torch.full")

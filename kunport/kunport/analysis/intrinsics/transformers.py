@@ -29,9 +29,11 @@ for _name in (
     "transformers.modeling_utils.EmbeddingAccessMixin",
     "transformers.modeling_utils.ModuleUtilsMixin",
     "transformers.integrations.peft.PeftAdapterMixin",
-    "transformers.heterogeneity.configuration_utils.HeterogeneousConfigMixin",
 ):
     native_class(_name)
+NAMES["transformers.utils.hub.PushToHubMixin"].members["push_to_hub"] = Native(
+    "push_to_hub", lambda *args: None, lazy=True
+)
 NAMES["transformers.generation.GenerationMixin"] = NAMES["transformers.generation.utils.GenerationMixin"]
 
 
@@ -122,6 +124,11 @@ def _interface_item(interpreter: Interpreter, this: Instance, implementation: Va
     raise Failure(f"the attention implementation {implementation}, which is not the model's own")
 
 
+@member(_registry_class, "__setitem__", "register", raw=True)
+def _interface_set(interpreter: Interpreter, this: Instance, name: Value, function: Value) -> None:
+    """Other implementations are not looked at."""
+
+
 @member(_registry_class, "keys")
 def _interface_keys(interpreter: Interpreter, this: Instance) -> Value:
     return ["sdpa"]
@@ -141,8 +148,10 @@ def _mask(name: str, kind: str, window: str | None = None) -> None:
         **options: Value,
     ) -> Value:
         embeds = options.pop("input_embeds", inputs_embeds)
-        if attention_mask is not None:
-            return attention_mask
+        if attention_mask is not None and not _hides_nothing(interpreter, attention_mask):
+            if isinstance(attention_mask, Tensor) and len(attention_mask.type.shape) == 4:
+                return attention_mask
+            return interpreter.unknown("a mask that hides padding", attention_mask, embeds)
         changes = ("or_mask_function", "and_mask_function", "block_sequence_ids")
         if changed := [each for each in changes if options.get(each) is not None]:
             return interpreter.unknown(f"a mask changed by {' and '.join(changed)}", embeds)
@@ -150,6 +159,12 @@ def _mask(name: str, kind: str, window: str | None = None) -> None:
         if size is None and window is not None:
             size = interpreter.attribute(config, window)
         return _emit_mask(interpreter, kind, size, embeds)
+
+
+def _hides_nothing(interpreter: Interpreter, attention_mask: Value) -> bool:
+    """Whether a padding mask is all ones, because the model itself made it so."""
+    made = (node for node in reversed(interpreter.trace.nodes) if node.id == getattr(attention_mask, "id", None))
+    return next((node.op for node in made), "") == "ones"
 
 
 def _emit_mask(interpreter: Interpreter, kind: str, window: Value, embeds: Value) -> Value:
