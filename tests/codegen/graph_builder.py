@@ -2,9 +2,10 @@
 
     build = GraphBuilder()
     x, w = build.parameter("x", 2, 5, 8), build.parameter("weight", 8)
-    build.graph(w * (x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()))
+    build.graph(w * (x * (x.pow(2).mean(dim=-1, keepdim=True) + 1e-6).rsqrt()))
 
-Shapes and dtypes come from the same rules as those of an analysed graph, and `run` executes what was built.
+Shapes and dtypes come from the same rules as those of an analysed graph, and `run` executes what was built. Arguments
+have to be written in the form that the analysis gives them: optional ones by name, and only where they matter.
 """
 
 from __future__ import annotations

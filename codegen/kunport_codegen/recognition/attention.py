@@ -16,20 +16,7 @@ from kunport_codegen.facts import Attention, Number
 from kunport_codegen.graph import Node
 
 from .evaluate import UnevaluableError, evaluate
-from .index import (
-    FLOAT32,
-    IDENTITY,
-    Index,
-    argument,
-    axis,
-    combine,
-    equal,
-    number,
-    passes,
-    sizes,
-    split_number,
-    swaps_axes,
-)
+from .index import FLOAT32, Index, axis, combine, equal, is_cast, number, over_last, sizes, split_number, swaps_axes
 from .masks import Mask, added_mask, filled_mask
 
 
@@ -111,14 +98,13 @@ def _scale(factors: list[Number]) -> Number:
 def _scores(index: Index, softmax: Node) -> _Scores | None:
     """Walks from the softmax back to the product of query and key."""
     node = index.producer(softmax.args[0])
-    dim = argument(softmax, 1, "dim")
-    if node is None or node.shape is None or len(node.shape) != 4 or axis(dim, 4) != -1:
+    if node is None or node.shape is None or len(node.shape) != 4 or axis(softmax.kwargs.get("dim"), 4) != -1:
         return None
     found = _Scores(node)
     masked_inside = False
     while node is not None and node.op != "matmul":
         covered = [node]
-        if passes(node):
+        if is_cast(node):
             following = index.producer(node.args[0])
         elif (capped := _softcap(index, node)) is not None:
             following, cap, covered = capped
@@ -185,8 +171,7 @@ def _without_maximum(index: Index, node: Node) -> tuple[Node, list[Node]] | None
         maximum = index.producer(maximum.args[0])
     if source is None or maximum is None or maximum.op not in ("max", "amax") or source.shape is None:
         return None
-    dim, kept = argument(maximum, 1, "dim"), argument(maximum, 2, "keepdim", False)
-    if index.producer(maximum.args[0]) is not source or axis(dim, len(source.shape)) != -1 or kept is not True:
+    if index.producer(maximum.args[0]) is not source or not over_last(maximum, source):
         return None
     return source, [*covered, maximum]
 
@@ -194,7 +179,7 @@ def _without_maximum(index: Index, node: Node) -> tuple[Node, list[Node]] | None
 def _sinks(index: Index, node: Node) -> tuple[Node, str, list[Node]] | None:
     """The scores, the path and the nodes of ``cat((scores, sinks), -1)`` with one learned number a head."""
     tensors = node.args[0] if node.op == "cat" else None
-    if not isinstance(tensors, list | tuple) or len(tensors) != 2 or axis(argument(node, 1, "dim", 0), 4) != -1:
+    if not isinstance(tensors, list | tuple) or len(tensors) != 2 or axis(node.kwargs.get("dim"), 4) != -1:
         return None
     scores, column = index.producer(tensors[0]), index.producer(tensors[1])
     spread = [each for each in index.ancestors(column.id) if each.op != "parameter"] if column is not None else []
@@ -218,7 +203,7 @@ def _combined(index: Index, softmax: Node, dropped: bool) -> list[Node] | None:
     """The nodes from the softmax to the product of its weights with the values, which is the last."""
 
     def accept(node: Node) -> bool:
-        return passes(node) or node.op == "getitem"
+        return is_cast(node) or node.op == "getitem"
 
     chain = index.follow(softmax, accept)
     product = index.user(chain[-1] if chain else softmax)
@@ -239,7 +224,7 @@ def _operand(index: Index, node: Node | None, scales: bool = True, repeats: bool
     while (node := found.tensor) is not None and index.user(node) is not None:
         step: Node | None = None
         covered = [node]
-        if node.op in IDENTITY or (node.op == "to" and node.dtype == FLOAT32):
+        if node.op == "to" and node.dtype == FLOAT32:
             step = index.producer(node.args[0])
         elif scales and (factor := _factor(index, node)) is not None:
             step, value = factor
@@ -270,8 +255,8 @@ def _repeated(index: Index, node: Node) -> tuple[Node, list[Node]] | None:
     """The x and the nodes where each head of ``x [batch, heads, sequence, d]`` is repeated n times in place."""
     if node.op == "repeat_interleave":
         source = index.producer(node.args[0])
-        repeats, dim = number(argument(node, 1, "repeats")), argument(node, 2, "dim")
-        return (source, [node]) if source is not None and repeats is not None and axis(dim, 4) == -3 else None
+        each = number(node.args[1]) is not None and axis(node.kwargs.get("dim"), 4) == -3
+        return (source, [node]) if source is not None and each else None
     expanded = index.producer(node.args[0]) if node.op == "reshape" else None
     inserted = index.producer(expanded.args[0]) if expanded is not None and expanded.op == "expand" else None
     if expanded is None or inserted is None or not _inserts_dimension(inserted):
@@ -313,7 +298,7 @@ def _output(index: Index, product: Node) -> tuple[Node, bool, list[Node]]:
     """The combined heads after their transposition and cast, whether heads still come first, and the nodes there."""
 
     def accept(node: Node) -> bool:
-        return passes(node) or swaps_axes(node, -3, -2) or _keeps_shape(index, node)
+        return is_cast(node) or swaps_axes(node, -3, -2) or _keeps_shape(index, node)
 
     chain: list[Node] = []
     for node in index.follow(product, accept):

@@ -189,5 +189,4 @@ _RULES: dict[str, Callable[..., Any]] = {
     "expand": _expand,
     "repeat_interleave": lambda value, repeats, dim=None: np.repeat(value, repeats, axis=dim),
     "matmul": lambda a, b: np.matmul(a, b),
-    "contiguous": lambda value: value,
 }

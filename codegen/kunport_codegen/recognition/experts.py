@@ -18,24 +18,24 @@ _ROWS, _COLUMNS = Any("rows"), Any("columns")
 _EXPERT = Any("expert")
 
 # The experts that some token chose, ``[chosen, 1]``; ``chosen`` is one-hot, ``[experts, top_k, tokens]``.
-_CHOSEN = Op("permute", Op("one_hot", Any("choice"), num_classes=(1, Any("classes"))), (2, 1, 0))
-_VISITED = Op("nonzero", Op("gt greater", Op("sum", Any("chosen"), dim=(1, OneOf((-1, -2), (-2, -1), [-1, -2]))), 0))
+_CHOSEN = Op("permute", Op("one_hot", Any("choice"), num_classes=Any("classes")), (2, 1, 0))
+_VISITED = Op("nonzero", Op("gt", Op("sum", Any("chosen"), dim=OneOf((-1, -2), (-2, -1), [-1, -2], [-2, -1])), 0))
 
 # One turn of the loop: the tokens (columns) that chose this expert as one of theirs (rows).
 _PLACES = Op("where", Op("getitem", Any("chosen"), _EXPERT))
 _HIDDEN = Op("linear", Op("getitem", Any("input"), _COLUMNS), Op("getitem", Parameter("gate_up"), _EXPERT))
-_HALVES = Op("chunk", _HIDDEN, 2, dim=(2, _LAST))
+_HALVES = Op("chunk", _HIDDEN, 2, dim=_LAST)
 _OUTPUT = Op("linear", Op("mul", Any("activated"), Op("item", _HALVES, 1)), Op("getitem", Parameter("down"), _EXPERT))
 _WEIGHTED = Op("mul", _OUTPUT, Op("getitem", Any("weights"), (_COLUMNS, _ROWS, None)))
 _TURN = Op("index_add", Any("sum"), 0, _COLUMNS, Cast(_WEIGHTED))
 
 # The router: scores of all experts and a choice of the best, or a choice and scores of the chosen.
-_BEST = Op("topk", Any("scores"), Any("top_k"), dim=(2, _LAST), largest=(3, OneOf(None, True)), sorted=(4, Any()))
-_RENORMALIZED = Op("div", Any("chosen_scores"), Op("sum", Any("chosen_scores"), dim=(1, _LAST), keepdim=(2, True)))
+_BEST = Op("topk", Any("scores"), Any("top_k"), dim=OneOf(None, 1), sorted=Any())
+_RENORMALIZED = Op("div", Any("chosen_scores"), Op("sum", Any("chosen_scores"), dim=_LAST, keepdim=True))
 
 
 def _softmax(of: Cast | Any) -> Cast:
-    return Cast(Op("softmax", of, dim=(1, _LAST), dtype=(2, Any())))
+    return Cast(Op("softmax", of, dim=_LAST, dtype=Any()))
 
 
 def find_experts(index: Index, activations: list[Activation]) -> list[Experts]:

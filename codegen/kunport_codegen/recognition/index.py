@@ -1,4 +1,9 @@
-"""A graph's nodes by id, with their users, and the small steps that every matcher takes along the dataflow."""
+"""A graph's nodes by id, with their users, and the small steps that every matcher takes along the dataflow.
+
+Matchers rely on the written form that the analysis gives every operator: one name for each (``reshape``, never
+``view``), optional arguments by name and only where they differ from torch's default, and nothing that leaves values
+as they are (``contiguous``, dropout).
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,6 @@ from kunport_codegen.graph import DType, Graph, Node, Ref, refs
 
 # The user that stands for the graph's own result.
 OUTPUT = -1
-# Operators whose result is their first operand.
-IDENTITY = frozenset(("alias", "clone", "contiguous", "detach", "identity"))
 FLOAT32 = DType("float32")
 _FLOATING = frozenset(("model", "float32", "float16", "bfloat16", "float64"))
 
@@ -51,8 +54,8 @@ class Index:
         return self.nodes.get(users[0]) if len(users) == 1 else None
 
     def strip(self, node: Node | None, *ops: str) -> Node | None:
-        """The tensor behind any number of the given one-operand operators and of those that change nothing."""
-        while node is not None and (node.op in ops or node.op in IDENTITY):
+        """The tensor behind any number of the given operators, along their first operand."""
+        while node is not None and node.op in ops:
             node = self.producer(node.args[0])
         return node
 
@@ -136,9 +139,9 @@ def _reads(node: Node) -> Iterable[int]:
         yield from refs(node.body.skip)
 
 
-def argument(node: Node, position: int, name: str, default: Any = None) -> Any:
-    """An operator's argument, given by position or by name."""
-    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
+def argument(node: Node, position: int, default: Any = None) -> Any:
+    """An operator's argument by position, or torch's default."""
+    return node.args[position] if len(node.args) > position else default
 
 
 def number(arg: Any) -> Number | None:
@@ -147,9 +150,9 @@ def number(arg: Any) -> Number | None:
     return arg if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def passes(node: Node) -> bool:
-    """Whether an operator gives its first operand on, at most cast to another floating type."""
-    return node.op in IDENTITY or (node.op == "to" and node.dtype is not None and node.dtype.name in _FLOATING)
+def is_cast(node: Node) -> bool:
+    """Whether an operator only casts its operand to a floating type."""
+    return node.op == "to" and node.dtype is not None and node.dtype.name in _FLOATING
 
 
 def combine(op: str, left: Number, right: Number) -> Number:
@@ -181,9 +184,8 @@ def axis(dim: Any, rank: int) -> int | None:
 
 def over_last(node: Node, source: Node) -> bool:
     """Whether a reduction runs over the last dimension of its operand and keeps it."""
-    dim = argument(node, 1, "dim", node.kwargs.get("axis"))
-    kept = argument(node, 2, "keepdim", node.kwargs.get("keepdims", False))
-    return source.shape is not None and axis(dim, len(source.shape)) == -1 and kept is True
+    keeps = node.kwargs.get("keepdim") is True
+    return source.shape is not None and axis(node.kwargs.get("dim"), len(source.shape)) == -1 and keeps
 
 
 def swaps_axes(node: Node, first: int, second: int) -> bool:
@@ -194,10 +196,9 @@ def swaps_axes(node: Node, first: int, second: int) -> bool:
     if node.op == "transpose":
         return {axis(node.args[1], rank), axis(node.args[2], rank)} == {first, second}
     if node.op == "permute":
-        order = node.args[1] if isinstance(node.args[1], list | tuple) else node.args[1:]
         swapped = list(range(-rank, 0))
         swapped[first], swapped[second] = second, first
-        return [axis(each, rank) for each in order] == swapped
+        return [axis(each, rank) for each in node.args[1]] == swapped
     return False
 
 

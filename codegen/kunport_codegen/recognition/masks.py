@@ -12,7 +12,7 @@ from kunport_codegen.facts import Number
 from kunport_codegen.graph import Node
 
 from .evaluate import UnevaluableError, evaluate
-from .index import Index, argument, number, passes, sizes
+from .index import Index, is_cast, number, sizes
 
 # Scores at or below this are taken as hidden: float16's lowest number is -65504.
 _HIDDEN = -1e4
@@ -46,7 +46,7 @@ def _source(index: Index, node: Node | None) -> tuple[Node | None, list[Node]]:
     while node is not None and node.op != "mask":
         before = index.producer(node.args[0]) if node.args else None
         whole = node.op == "getitem" and sizes(node) is not None and sizes(node) == sizes(before) and _slices(node)
-        if not passes(node) and not whole:
+        if not is_cast(node) and not whole:
             return None, []
         covered.append(node)
         node = before
@@ -66,7 +66,7 @@ def filled_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
     if node.op == "where" and len(node.args) == 3:
         keep, scores, fill, inverted = (*node.args, False)
     elif node.op == "masked_fill":
-        scores, keep, fill, inverted = node.args[0], argument(node, 1, "mask"), argument(node, 2, "value"), True
+        scores, keep, fill, inverted = (*node.args, True)
     else:
         return None
     tensor, mask = index.producer(scores), _constant(index, keep)

@@ -68,7 +68,7 @@ def _spelled_out(index: Index, root: Node) -> _Core | None:
     covered = [root, shifted, statistic, scaled]
     if statistic.op == "var":
         centred, squared = _other_operand(index, scaled, root, inverse), None
-        if argument(statistic, 9, "unbiased", True) is not False and argument(statistic, 9, "correction", 1) != 0:
+        if statistic.kwargs.get("unbiased", True) and statistic.kwargs.get("correction", 1) != 0:
             return None
     else:
         centred, squared = _square_root(index, square), square
@@ -147,13 +147,13 @@ def _operator(index: Index, node: Node) -> _Core | None:
     """``layer_norm(x, [size], weight, bias, eps)`` and ``rms_norm(x, [size], weight, eps)``."""
     kind = _OPERATORS[node.op]
     source = index.producer(node.args[0])
-    shape = argument(node, 1, "normalized_shape")
-    epsilon = number(argument(node, 4 if kind == "layer" else 3, "eps", 1e-5 if kind == "layer" else None))
+    shape = argument(node, 1)
+    epsilon = number(argument(node, 4, 1e-5) if kind == "layer" else argument(node, 3))
     one_dimension = number(shape) is not None or (isinstance(shape, list | tuple) and len(shape) == 1)
     if source is None or epsilon is None or not one_dimension:
         return None
     core = _Core(kind, source, node, [node], epsilon)
-    weight, bias = argument(node, 2, "weight"), argument(node, 3, "bias") if kind == "layer" else None
+    weight, bias = argument(node, 2), argument(node, 3) if kind == "layer" else None
     if weight is not None:
         core.weight = _weight(index, weight, node)
         if core.weight is None:
@@ -264,7 +264,7 @@ def _rounds_as_said(weight: _Weight, cast: str, dtype: DType | None) -> bool:
 def _splits_heads(index: Index, node: Node | None) -> bool:
     """Whether a tensor ``[..., heads, head_dim]`` comes from splitting the last dimension of a wider one."""
     node = index.strip(node, "transpose", "permute", "getitem", "item", "chunk", "split", "to")
-    if node is None or node.op not in ("reshape", "view", "unflatten"):
+    if node is None or node.op not in ("reshape", "unflatten"):
         return False
     before, after = sizes(index.producer(node.args[0])), sizes(node)
     return before is not None and after is not None and len(after) > len(before) and after[-1] < before[-1]

@@ -11,7 +11,7 @@ from typing import Any as Anything
 from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Node, Ref
 
-from .index import Index, argument, passes
+from .index import Index, is_cast
 
 _COMMUTATIVE = frozenset(("add", "mul"))
 
@@ -35,10 +35,10 @@ class OneOf:
 
 
 class Op:
-    """An operator; arguments by position are patterns, those by name are given as ``(position, pattern)``."""
+    """An operator with patterns for its arguments; one by name that the pattern leaves out must not be there."""
 
-    def __init__(self, ops: str, *args: Anything, **named: tuple[int, Anything]) -> None:
-        self.ops, self.args, self.named = frozenset(ops.split()), args, named
+    def __init__(self, op: str, *args: Anything, **named: Anything) -> None:
+        self.op, self.args, self.named = op, args, named
 
 
 class Cast:
@@ -93,17 +93,16 @@ class Match:
         if self.matches(pattern.inner, arg):
             return True
         node = self.index.producer(arg)
-        if node is None or not passes(node):
+        if node is None or not is_cast(node):
             return False
         self.nodes[node.id] = node
         return self._cast(pattern, node.args[0])
 
     def _operator(self, pattern: Op, arg: Anything) -> bool:
         node = self.index.producer(arg) if isinstance(arg, Ref) else None
-        if node is None or node.op not in pattern.ops or not self._named(pattern, node):
+        if node is None or node.op != pattern.op or not self._named(pattern, node):
             return False
-        named = {position for position, _ in pattern.named.values()}
-        args = [each for position, each in enumerate(node.args) if position not in named]
+        args = list(node.args)
         while len(args) > len(pattern.args) and args[-1] is None:
             args.pop()
         if len(args) != len(pattern.args):
@@ -117,4 +116,4 @@ class Match:
     def _named(self, pattern: Op, node: Node) -> bool:
         if not set(node.kwargs) <= set(pattern.named):
             return False
-        return all(self._matches(each, argument(node, place, name)) for name, (place, each) in pattern.named.items())
+        return all(self._matches(each, node.kwargs.get(name)) for name, each in pattern.named.items())

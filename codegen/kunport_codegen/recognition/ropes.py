@@ -18,13 +18,13 @@ from kunport_codegen.facts import Rope, RopeTable
 from kunport_codegen.graph import Node, Ref, refs
 
 from .evaluate import Array, UnevaluableError, evaluate
-from .index import FLOAT32, IDENTITY, Index, sizes
+from .index import FLOAT32, Index, sizes
 from .tables import frequencies_of, probe
 
 # Operators that a rotation may be spelled with.
 _LINEAR = frozenset(
-    ("add", "sub", "mul", "neg", "cat", "stack", "getitem", "item", "chunk", "split", "flatten", "reshape", "unflatten")
-) | frozenset(("to", "unsqueeze", "squeeze", *IDENTITY))
+    ("add", "sub", "mul", "neg", "to", "cat", "stack", "getitem", "item", "chunk", "split")
+) | frozenset(("flatten", "reshape", "unflatten", "unsqueeze", "squeeze"))
 _STYLES = ("half", "interleaved")
 
 

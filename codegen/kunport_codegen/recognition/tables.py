@@ -15,7 +15,7 @@ from kunport_codegen.graph import Node
 
 from .evaluate import Array, UnevaluableError, evaluate
 from .frequencies import frequencies
-from .index import Index, number, passes, split_number
+from .index import Index, is_cast, number, split_number
 
 
 def find_tables(index: Index) -> list[RopeTable]:
@@ -75,7 +75,7 @@ def _table(index: Index, angles: int, cosine: Node, sine: Node) -> RopeTable | N
 
 
 def _scales(index: Index, node: Node) -> bool:
-    return passes(node) or (node.op == "mul" and split_number(node, index.producer) is not None)
+    return is_cast(node) or (node.op == "mul" and split_number(node, index.producer) is not None)
 
 
 def _factor(index: Index, chain: list[Node]) -> float:

@@ -64,9 +64,9 @@ def attention(build: GraphBuilder, spelling: Spelling) -> tuple[Tensor, Tensor, 
         weights = weights[..., :-1]
     combined = weights.to(MODEL) @ repeat(value, spelling.groups, spelling.repeat)
     if spelling.output == "transpose":
-        combined = combined.transpose(1, 2).contiguous()
+        combined = combined.transpose(1, 2)
     elif spelling.output == "permute":
-        combined = combined.permute(0, 2, 1, 3)
+        combined = combined.permute((0, 2, 1, 3))
     return query, key, value, combined
 
 

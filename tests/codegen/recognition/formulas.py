@@ -9,10 +9,11 @@ import torch
 from graph_builder import BATCH, SEQUENCE, run
 from kunport.validation.executor.masks import additive_mask
 from kunport_codegen.expression import unwrap
-from kunport_codegen.facts import Activation, Attention, Facts, Norm, Rope
+from kunport_codegen.facts import Activation, Attention, Experts, Facts, Norm, Rope
 from kunport_codegen.graph import Graph
 from kunport_codegen.recognition import recognize
 from kunport_codegen.recognition.tables import frequencies_of
+from torch.nn import functional
 
 State = dict[str, np.ndarray]
 
@@ -22,7 +23,8 @@ def true_facts(graph: Graph) -> Facts:
     facts = recognize(graph)
     inputs = {norm.input for norm in facts.norms} | {each.input for each in (*facts.ropes, *facts.activations)}
     inputs |= {each for found in facts.attentions for each in (found.query, found.key, found.value)}
-    single = (*facts.norms, *facts.ropes, *facts.attentions, *facts.activations)
+    inputs |= {each for found in facts.experts for each in (found.input, found.logits)}
+    single = (*facts.norms, *facts.ropes, *facts.attentions, *facts.experts, *facts.activations)
     values, state = run(graph, inputs | {each.output for each in single})
     for norm in facts.norms:
         _close(norm_value(norm, values[norm.input], state), values[norm.output])
@@ -30,6 +32,8 @@ def true_facts(graph: Graph) -> Facts:
         _close(rope_value(rope, values[rope.input], graph.config), values[rope.output])
     for found in facts.attentions:
         _close(attention_value(found, values, state), values[found.output])
+    for experts in facts.experts:
+        _close(experts_value(experts, values[experts.input], values[experts.logits], state), values[experts.output])
     for activation in facts.activations:
         _close(activation_value(activation, values[activation.input]), values[activation.output])
     return facts
@@ -85,14 +89,33 @@ def attention_value(found: Attention, values: dict[int, np.ndarray], state: Stat
     return combined if found.heads_first else combined.swapaxes(1, 2)
 
 
+def experts_value(experts: Experts, x: np.ndarray, logits: np.ndarray, state: State) -> np.ndarray:
+    """Every token's own loop over the experts it chose."""
+    if experts.scoring == "softmax":
+        scores = np.exp(logits - logits.max(-1, keepdims=True))
+        scores = scores / scores.sum(-1, keepdims=True)
+    else:
+        scores = 1 / (1 + np.exp(-logits))
+    result = np.zeros_like(x)
+    for token in range(len(x)):
+        chosen = np.argsort(-scores[token])[: unwrap(experts.top_k)]
+        total = scores[token, chosen].sum() if experts.renormalize else 1.0
+        for expert in chosen:
+            gate, up = np.split(state[experts.gate_up][expert] @ x[token], 2)
+            out = state[experts.down][expert] @ (_ACTIVATIONS[experts.activation](torch.from_numpy(gate)).numpy() * up)
+            result[token] += scores[token, expert] / total * out
+    return result
+
+
 def activation_value(activation: Activation, x: np.ndarray) -> np.ndarray:
-    tensor, functional = torch.from_numpy(x), torch.nn.functional
-    formulas = {
-        "silu": functional.silu,
-        "gelu": functional.gelu,
-        "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
-        "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
-        "relu": functional.relu,
-        "relu2": lambda x: functional.relu(x) ** 2,
-    }
-    return formulas[activation.name](tensor).numpy()
+    return _ACTIVATIONS[activation.name](torch.from_numpy(x)).numpy()
+
+
+_ACTIVATIONS = {
+    "silu": functional.silu,
+    "gelu": functional.gelu,
+    "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+    "relu": functional.relu,
+    "relu2": lambda x: functional.relu(x) ** 2,
+}

@@ -26,9 +26,9 @@ def spelled(
     """``y / sqrt(statistic + eps)``, in one of its spellings."""
     y = x.to(FLOAT32) if upcast else x
     if kind == "layer":
-        y = y - y.mean(-1, keepdim=True)
+        y = y - y.mean(dim=-1, keepdim=True)
     squared = SQUARES[square](y)
-    statistic = squared.sum(-1, keepdim=True) if kind == "l2" else squared.mean(dim=-1, keepdim=True)
+    statistic = squared.sum(dim=-1, keepdim=True) if kind == "l2" else squared.mean(dim=-1, keepdim=True)
     return ROOTS[root](y, statistic + epsilon)
 
 
@@ -85,7 +85,7 @@ def test_a_norm_without_weight_ends_at_its_cast() -> None:
 def test_the_squared_tensor_may_be_upcast_alone() -> None:
     build = GraphBuilder()
     x = build.parameter("x", 2, 3, 8)
-    result = (x * (x.to(FLOAT32).pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()).to(MODEL)
+    result = (x * (x.to(FLOAT32).pow(2).mean(dim=-1, keepdim=True) + 1e-6).rsqrt()).to(MODEL)
     assert only_norm(build, result).input == x.id
 
 
@@ -101,7 +101,7 @@ def test_what_others_read_is_not_covered() -> None:
     build = GraphBuilder()
     x = build.parameter("x", 2, 3, 8)
     upcast = x.to(FLOAT32)
-    y = (upcast * (upcast.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()).to(MODEL)
+    y = (upcast * (upcast.pow(2).mean(dim=-1, keepdim=True) + 1e-6).rsqrt()).to(MODEL)
     (norm,) = true_facts(build.graph(y, upcast)).norms
     assert norm.input == x.id
     assert upcast.id not in norm.nodes
@@ -111,8 +111,8 @@ def test_mean_removal_may_be_computed_twice() -> None:
     build = GraphBuilder()
     x = build.parameter("x", 2, 3, 8)
     y = x.to(FLOAT32)
-    mean = y.mean(-1, keepdim=True)
-    variance = (y - mean).pow(2).mean(-1, keepdim=True)
+    mean = y.mean(dim=-1, keepdim=True)
+    variance = (y - mean).pow(2).mean(dim=-1, keepdim=True)
     result = (build.parameter("w", 8).to(FLOAT32) * ((y - mean) * (variance + 1e-6).rsqrt())).to(MODEL)
     norm = only_norm(build, result)
     assert (norm.kind, norm.cast, norm.input) == ("layer", "after_weight", x.id)
@@ -122,16 +122,16 @@ def test_mean_removal_may_be_computed_twice() -> None:
 def test_a_biased_variance_is_a_layer_norm(keywords) -> None:
     build = GraphBuilder()
     x = build.parameter("x", 2, 3, 8)
-    variance = x.var(-1, keepdim=True, **keywords)
-    assert only_norm(build, (x - x.mean(-1, keepdim=True)) * (variance + 1e-6).rsqrt()).kind == "layer"
+    variance = x.var(dim=-1, keepdim=True, **keywords)
+    assert only_norm(build, (x - x.mean(dim=-1, keepdim=True)) * (variance + 1e-6).rsqrt()).kind == "layer"
 
 
 @pytest.mark.parametrize("keywords", [{}, {"unbiased": True}, {"correction": 1}])
 def test_an_unbiased_variance_is_none(keywords) -> None:
     build = GraphBuilder()
     x = build.parameter("x", 2, 3, 8)
-    variance = x.var(-1, keepdim=True, **keywords)
-    result = (x - x.mean(-1, keepdim=True)) * (variance + 1e-6).rsqrt()
+    variance = x.var(dim=-1, keepdim=True, **keywords)
+    result = (x - x.mean(dim=-1, keepdim=True)) * (variance + 1e-6).rsqrt()
     assert recognize(build.graph(result)).norms == []
 
 
@@ -148,7 +148,7 @@ def test_layer_norm_of_torch(bias) -> None:
 def test_layer_norm_of_torch_in_float32_without_weight() -> None:
     build = GraphBuilder()
     x = build.parameter("x", 2, 3, 8)
-    result = x.to(FLOAT32).layer_norm((8,), None, None, eps=1e-5).to(MODEL)
+    result = x.to(FLOAT32).layer_norm((8,), None, None, 1e-5).to(MODEL)
     norm = only_norm(build, result)
     assert (norm.input, norm.output, norm.weight) == (x.id, result.id, None)
 
@@ -182,7 +182,7 @@ def test_a_norm_before_the_split_is_not_per_head() -> None:
 
 def near_misses() -> dict[str, Any]:
     """Name -> a formula that differs from a norm in one point."""
-    root = lambda x: x.pow(2).mean(-1, keepdim=True)  # noqa: E731
+    root = lambda x: x.pow(2).mean(dim=-1, keepdim=True)  # noqa: E731
     return {
         "epsilon outside the root": lambda b, x: x * (root(x).sqrt() + 1e-6).reciprocal(),
         "epsilon added to the root": lambda b, x: x / (root(x).sqrt() + 1e-6),
@@ -190,19 +190,19 @@ def near_misses() -> dict[str, Any]:
         "no epsilon": lambda b, x: x * root(x).rsqrt(),
         "epsilon is a tensor": lambda b, x: x * (root(x) + b.parameter("e", 1)).rsqrt(),
         "epsilon subtracted": lambda b, x: x * (root(x) - 1e-6).rsqrt(),
-        "mean over another dimension": lambda b, x: x * (x.pow(2).mean(0, keepdim=True) + 1e-6).rsqrt(),
-        "mean over two dimensions": lambda b, x: x * (x.pow(2).mean((-1, -2), keepdim=True) + 1e-6).rsqrt(),
-        "the dimension is dropped": lambda b, x: x * (x.pow(2).mean(-1) + 1e-6).rsqrt(),
-        "third power": lambda b, x: x * (x.pow(3).mean(-1, keepdim=True) + 1e-6).rsqrt(),
-        "absolute values": lambda b, x: x * (x.abs().mean(-1, keepdim=True) + 1e-6).rsqrt(),
-        "a product of two": lambda b, x: x * ((x * b.parameter("y", 3, 3)).mean(-1, keepdim=True) + 1e-6).rsqrt(),
+        "mean over another dimension": lambda b, x: x * (x.pow(2).mean(dim=0, keepdim=True) + 1e-6).rsqrt(),
+        "mean over two dimensions": lambda b, x: x * (x.pow(2).mean(dim=(-1, -2), keepdim=True) + 1e-6).rsqrt(),
+        "the dimension is dropped": lambda b, x: x * (x.pow(2).mean(dim=-1) + 1e-6).rsqrt(),
+        "third power": lambda b, x: x * (x.pow(3).mean(dim=-1, keepdim=True) + 1e-6).rsqrt(),
+        "absolute values": lambda b, x: x * (x.abs().mean(dim=-1, keepdim=True) + 1e-6).rsqrt(),
+        "a product of two": lambda b, x: x * ((x * b.parameter("y", 3, 3)).mean(dim=-1, keepdim=True) + 1e-6).rsqrt(),
         "scales another tensor": lambda b, x: b.parameter("y", 3, 3) * (root(x) + 1e-6).rsqrt(),
         "divides by the inverse": lambda b, x: x / (root(x) + 1e-6).rsqrt(),
         "multiplies by the root": lambda b, x: x * (root(x) + 1e-6).sqrt(),
         "another power": lambda b, x: x * (root(x) + 1e-6).pow(-0.25),
-        "maximum": lambda b, x: x * (x.pow(2).amax(-1, keepdim=True) + 1e-6).rsqrt(),
-        "only the square is centred": lambda b, x: x * (root(x - x.mean(-1, keepdim=True)) + 1e-6).rsqrt(),
-        "only the result is centred": lambda b, x: (x - x.mean(-1, keepdim=True)) * (root(x) + 1e-6).rsqrt(),
+        "maximum": lambda b, x: x * (x.pow(2).amax(dim=-1, keepdim=True) + 1e-6).rsqrt(),
+        "only the square is centred": lambda b, x: x * (root(x - x.mean(dim=-1, keepdim=True)) + 1e-6).rsqrt(),
+        "only the result is centred": lambda b, x: (x - x.mean(dim=-1, keepdim=True)) * (root(x) + 1e-6).rsqrt(),
         "cast down in between": lambda b, x: x.to(FLOAT32) * (root(x.to(FLOAT32)).to(MODEL) + 1e-6).rsqrt(),
         "layer norm of two dimensions": lambda b, x: x.layer_norm((3, 3), None, None, 1e-5),
         "layer norm with a computed weight": lambda b, x: x.layer_norm((3,), b.parameter("w", 3) * 2.0, None, 1e-5),
