@@ -13,7 +13,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-_LONGEST = 2000  # characters; guards are one line, and the parser's own recursion is not for anything longer
+_LONGEST = 2000  # characters; a guard is one line
+_DEEPEST = 100  # operators inside each other, far below Python's limit of recursion
 _HIGHEST_EXPONENT = 64
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -67,14 +68,20 @@ def parse(expression: str) -> ast.expr:
     """The syntax tree of an expression.
 
     Raises:
-        ExpressionError: it is no expression, or too long.
+        ExpressionError: it is no expression, or too long or too deep.
     """
     if len(expression) > _LONGEST:
         raise ExpressionError(f"An expression of {len(expression)} characters is too long for a guard.")
     try:
-        return ast.parse(expression, mode="eval").body
+        tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ExpressionError(f"{expression!r} is no expression.") from None
+    layer: list[ast.AST] = [tree]
+    for _ in range(_DEEPEST):
+        layer = [child for node in layer for child in ast.iter_child_nodes(node)]
+    if layer:
+        raise ExpressionError("An expression is nested too deeply for a guard.")
+    return tree
 
 
 def evaluate(tree: ast.expr, config: object) -> Any:
