@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kunport.analysis.checkpoint import read_checkpoint as read_tensors
 from kunport.errors import KunportError
 
 _CONTEXT_FIELDS = (
@@ -71,7 +71,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """The checkpoint in a folder.
 
     Raises:
-        KunportError: it is no checkpoint, or a weight file is cut short.
+        KunportError: it is no checkpoint, or a weight file is missing, damaged or cut short.
     """
     path = folder / "config.json"
     if not path.is_file():
@@ -83,31 +83,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     architectures = config.get("architectures") if isinstance(config, dict) else None
     if not architectures:
         raise KunportError(f"{path} names no architecture.", "Add the class's name as its field `architectures`.")
-    weights = sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")])
-    if not weights:
-        raise KunportError(f"{folder} has no weights (*.safetensors or *.bin).", "Download the checkpoint completely.")
-    for file in weights:
-        if file.suffix == ".safetensors":
-            _check_complete(file)
+    read_tensors(folder)
     text = config.get("text_config")
     fields = config | text if isinstance(text, dict) else config
     return Checkpoint(folder, fields, str(architectures[0]), str(config.get("model_type", "")))
-
-
-def _check_complete(file: Path) -> None:
-    """A safetensors file: eight bytes with the header's length, a JSON header with offsets, then that many bytes."""
-    cure = "Download or save it again."
-    size = file.stat().st_size
-    with file.open("rb") as stream:
-        start = stream.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
-        if length > size - 8:
-            raise KunportError(f"{file} is cut short: its header is not complete.", cure)
-        try:
-            header = json.loads(stream.read(length))
-            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-            raise KunportError(f"{file} is damaged: its header cannot be read.", cure) from None
-    missing = 8 + length + max(ends, default=0) - size
-    if missing > 0:
-        raise KunportError(f"{file} is cut short: {missing} bytes are missing.", cure)

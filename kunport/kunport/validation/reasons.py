@@ -34,6 +34,8 @@ def _graph(report: Report) -> Iterator[str]:
 
 
 def _batches(report: Report) -> Iterator[str]:
+    if not report.batches:
+        yield "No batch was compared."
     for batch in report.batches:
         yield from (f"Batch of {batch.size}: {problem}." for problem in _problems(batch, report.limits.log_probability))
 

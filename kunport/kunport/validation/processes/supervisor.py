@@ -77,6 +77,11 @@ class Supervised:
         self._events: list[dict[str, Any]] = []
         self._stage, self._begin = "start", time.monotonic()
 
+    @property
+    def group(self) -> int:
+        """Id of the group of processes that the process leads."""
+        return self._process.pid
+
     def __enter__(self) -> Supervised:
         return self
 
@@ -170,7 +175,7 @@ class Supervised:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=_GRACE)
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self.group, signal.SIGKILL)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None

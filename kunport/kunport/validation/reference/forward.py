@@ -21,10 +21,10 @@ def prompt_logits(model: torch.nn.Module, ids: Sequence[int]) -> torch.Tensor:
         ValueError: some are NaN or infinite where no model means them to be: nothing can be compared with them.
     """
     logits: torch.Tensor = model(input_ids=torch.tensor([list(ids)]), use_cache=False).logits[0].float()
-    # Minus infinity is how a model rules a token out.
-    wrong = torch.nonzero(torch.isnan(logits) | (logits == torch.inf))
-    if len(wrong) or bool((logits == -torch.inf).all(dim=-1).any()):
-        position = int(wrong[0, 0]) if len(wrong) else 0
+    # Minus infinity is how a model rules a token out; all of them leaves nothing to choose from.
+    wrong = (logits.isnan() | (logits == torch.inf)).any(dim=-1) | (logits == -torch.inf).all(dim=-1)
+    if wrong.any():
+        position = int(wrong.nonzero()[0])
         raise ValueError(f"the reference's own logits are not finite, at position {position} of {len(ids)} tokens")
     return logits
 

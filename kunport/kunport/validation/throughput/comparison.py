@@ -13,7 +13,7 @@ from typing import Any
 from kunport.errors import KunportError
 from kunport.validation.adapter import choose_adapter
 from kunport.validation.checkpoint import read_checkpoint
-from kunport.validation.processes.environment import engine_environment, threads_per_process
+from kunport.validation.processes.environment import engine_environment
 from kunport.validation.processes.supervisor import OnStage, Supervised
 from kunport.validation.prompts import random_prompts, special_tokens
 from kunport.validation.report import RanClass
@@ -64,10 +64,13 @@ def compare_throughput(
     prompt_tokens: int = 16,
     tokens: int = 64,
     repetitions: int = 7,
+    threads: int = 1,
     seed: int = 0,
     on_stage: OnStage | None = None,
 ) -> Throughput:
     """Time the adapter and vLLM's own class on the same requests, all of a repetition's running at once.
+
+    One thread each by default: on a machine that others use, threads that wait for each other measure the others.
 
     Raises:
         KunportError: the input is wrong, or one of the engines did not get to the end.
@@ -90,7 +93,7 @@ def compare_throughput(
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kunport-")))
         sides = {
-            name: stack.enter_context(_start(name, path, work, on_stage))
+            name: stack.enter_context(_start(name, path, work, threads, on_stage))
             for name, path in (("adapter", folder), ("native", None))
         }
         classes = {name: _load(name, side, job) for name, side in sides.items()}
@@ -108,11 +111,11 @@ def compare_throughput(
     )
 
 
-def _start(name: str, adapter: Path | None, work: Path, on_stage: OnStage | None) -> Supervised:
+def _start(name: str, adapter: Path | None, work: Path, threads: int, on_stage: OnStage | None) -> Supervised:
     return Supervised(
         name,
         [sys.executable, "-m", "kunport.validation.throughput"],
-        environment=engine_environment(adapter, threads_per_process(1)),
+        environment=engine_environment(adapter, threads),
         log=work / f"{name}.log",
         stage_seconds=_STAGE_SECONDS,
         on_stage=on_stage or (lambda stage: None),
