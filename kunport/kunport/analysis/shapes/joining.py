@@ -147,6 +147,12 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Result:
     return tuple(TensorType(tuple(shape), tensor.dtype) for tensor in held)
 
 
+@rule("broadcast_tensors")
+def broadcast_tensors(*tensors: TensorType) -> Result:
+    shape = broadcast(*(tensor.shape for tensor in tensors))
+    return tuple(TensorType(shape, tensor.dtype) for tensor in tensors)
+
+
 @rule("pad")
 def pad(x: TensorType, pad: Any, mode: str = "constant", value: Any = None) -> TensorType:
     """``pad`` lists what is added before and after, from the last dimension on."""

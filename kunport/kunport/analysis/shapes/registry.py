@@ -45,6 +45,8 @@ _KEYWORDS = {
     "max": "high",
     "sorted": "ordered",
     "sizes": "parts",
+    "batch1": "mat1",
+    "batch2": "mat2",
 }
 # Arguments that say where a tensor lies or how it is made, not what it is.
 _IRRELEVANT = {

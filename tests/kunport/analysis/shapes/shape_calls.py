@@ -421,6 +421,14 @@ def _meshgrid(draw: Draw) -> Any:
     return tuple(held), {"indexing": draw(st.sampled_from(["ij", "xy"]))}
 
 
+@case("broadcast_tensors")
+def _broadcast_tensors(draw: Draw) -> Any:
+    shape = draw(drawing.shapes())
+    return tuple(
+        TensorType(draw(narrower(shape)), draw(st.sampled_from(ALL))) for _ in range(draw(st.integers(1, 3)))
+    ), {}
+
+
 @case("pad")
 def _pad(draw: Draw) -> Any:
     x = draw(tensors(1, 4, FLOATS))
@@ -631,7 +639,8 @@ def _mm(draw: Draw) -> Any:
 
 @case("baddbmm")
 def _baddbmm(draw: Draw) -> Any:
-    return products(draw, (draw(drawing.sizes),)), {}
+    added, first, second = products(draw, (draw(drawing.sizes),))
+    return (added,), {"batch1": first, "batch2": second, "beta": 0.5}
 
 
 @case("bmm")
