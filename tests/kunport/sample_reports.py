@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from kunport.description import Description
+from kunport.description.findings import Line
 from kunport.validation.limits import Limits
 from kunport.validation.report import Batch, Engine, GraphCheck, Memory, RanClass, Report, Stage, Worst
+from kunport_codegen.graph import Location
 
 
 def sample_report() -> Report:
@@ -53,4 +56,19 @@ def _batch(size: int) -> Batch:
         memory=Memory(live_bytes=120_000 * size, resident_bytes=900 << 20),
         seconds=0.2,
         tokens_per_second=20.0 * size,
+    )
+
+
+def sample_description() -> Description:
+    where = Location("modeling_olmo2.py", 12)
+    return Description(
+        architecture="Olmo2ForCausalLM",
+        model_type="olmo2",
+        layers=2,
+        parameters=722_048,
+        sources={"modeling_olmo2.py": "ef" * 32},
+        groups={"norms": [Line("RMS norm, after the branch", where, (0, 1), usual=False)]},
+        unknowns=[],
+        guards=["config.hidden_size is 128"],
+        notes=["A branch was not taken."],
     )

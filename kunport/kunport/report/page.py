@@ -65,8 +65,10 @@ def _plots(report: Report | None) -> dict[str, Markup]:
 
 
 def _bar(error: float, limit: float) -> float:
-    """Length of an error's bar in per cent: logarithmic, full at the limit."""
-    if not error > 0:
+    """Length of an error's bar in per cent: logarithmic, full at the limit and for what is not a number."""
+    if math.isnan(error):
+        return 100.0
+    if error == 0:
         return 0.0
     return max(0.0, min(100.0, 100 * (1 + math.log10(error / limit) / _DECADES)))
 
