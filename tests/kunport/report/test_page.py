@@ -17,9 +17,6 @@ from kunport_codegen.graph import Location
 from sample_reports import sample_description, sample_report
 
 HOSTILE = (
-    "</title></style></pre><script>alert(1)</script><img src=x onerror=alert(1)> "
-    "\" ' {{ 7 * 7 }} \u202e\x1b[31m &amp;"
-)
     "</title></style></pre><script>alert(1)</script><img src=x onerror=alert(1)> \" ' {{ 7 * 7 }} \u202e\x1b[31m &amp;"
 )
 VOID = {"meta", "br", "img", "link", "input", "hr", "use", "path"}
@@ -105,8 +102,8 @@ def test_what_a_reader_must_know_is_there() -> None:
     text = "".join(Page(render_page(report, sample_description())).text)
     for needed in (
         "PASS", "Olmo2ForCausalLM", "4.0e-06", "12 of 12", "the adapter's", "2.0e-08", "117 KiB", "ab" * 32, "0.32.0",
-        "Nothing was measured on a Kunlun XPU", "sliding_window is 4096", "limit 1e-04", "RMS norm", "modeling_olmo2.py:12",
-        "layers 0-1", "config.hidden_size is 128",
+        "Nothing was measured on a Kunlun XPU", "sliding_window is 4096", "limit 1e-04", "RMS norm",
+        "modeling_olmo2.py:12", "layers 0-1", "config.hidden_size is 128",
     ):  # fmt: skip
         assert needed in text, needed
 
