@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from formulas import true_facts
+from graph_builder import GraphBuilder
+from kunport_codegen.expression import field
+from kunport_codegen.recognition import recognize
+
+SPELLINGS = {
+    ("silu", "operator"): lambda x: x.silu(),
+    ("silu", "spelled out"): lambda x: x * x.sigmoid(),
+    ("gelu", "operator"): lambda x: x.gelu(),
+    ("gelu", "spelled out"): lambda x: x * 0.5 * (1.0 + (x / math.sqrt(2.0)).erf()),
+    ("gelu_tanh", "operator"): lambda x: x.gelu(approximate="tanh"),
+    ("gelu_tanh", "spelled out"): lambda x: (
+        0.5 * x * (1.0 + (math.sqrt(2.0 / math.pi) * (x + 0.044715 * x.pow(3.0))).tanh())
+    ),
+    ("gelu_tanh", "factored"): lambda x: x * 0.5 * (1.0 + (0.79788456 * x * (1 + 0.044715 * x * x)).tanh()),
+    ("quick_gelu", "spelled out"): lambda x: x * (1.702 * x).sigmoid(),
+    ("relu", "operator"): lambda x: x.relu(),
+    ("relu2", "pow"): lambda x: x.relu().pow(2),
+    ("relu2", "square"): lambda x: x.relu().square(),
+}
+OTHERS = {
+    "a sigmoid alone": lambda x: x.sigmoid(),
+    "a tanh alone": lambda x: x.tanh(),
+    "a gate": lambda x: x * (-x).sigmoid(),
+    "another slope": lambda x: x * (1.5 * x).sigmoid(),
+    "a third power": lambda x: x.silu().pow(3),
+    "a scaled activation": lambda x: 2.0 * (x * x.sigmoid()),
+    "another constant in the approximation": lambda x: (
+        0.5 * x * (1.0 + (math.sqrt(2.0 / math.pi) * (x + 0.05 * x.pow(3.0))).tanh())
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "spelling"), SPELLINGS)
+def test_each_spelling_is_one_activation(name, spelling) -> None:
+    build = GraphBuilder()
+    x = build.parameter("x", 4, 9)
+    result = SPELLINGS[name, spelling](x)
+    (found,) = true_facts(build.graph(result * build.parameter("up", 4, 9))).activations
+    assert (found.name, found.input, found.output) == (name, x.id, result.id)
+    assert found.nodes == {node.id for node in build.result.nodes if x.id < node.id <= result.id}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_near_miss_ends_at_what_is_one(name) -> None:
+    build = GraphBuilder()
+    result = OTHERS[name](build.parameter("x", 4, 9))
+    found = true_facts(build.graph(result)).activations
+    assert all(each.output != result.id for each in found)
+
+
+def test_a_constant_of_the_configuration_is_no_part_of_a_formula() -> None:
+    build = GraphBuilder({"alpha": 1.702})
+    x = build.parameter("x", 4, 9)
+    assert recognize(build.graph(x * (field("alpha", 1.702) * x).sigmoid())).activations == []
+
+
+def test_gates_of_two_tensors_are_no_activation() -> None:
+    build = GraphBuilder()
+    x, gate = build.parameter("x", 4, 9), build.parameter("gate", 4, 9)
+    assert recognize(build.graph(x * gate.sigmoid())).activations == []
