@@ -10,7 +10,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Graph, Location
 from kunport_codegen.recognition import recognize
 
-from kunport.description import attention, experts, feedforward, norms, positions, residual, vocabulary
+from kunport.description import attention, experts, feedforward, norms, positions, residual, unnamed, vocabulary
 from kunport.description.findings import Line, merge
 from kunport.description.view import View, show
 
@@ -22,6 +22,7 @@ _GROUPS = {
     "experts": experts.describe,
     "residual": residual.describe,
     "embeddings and head": vocabulary.describe,
+    "operators without a name": unnamed.describe,
 }
 
 

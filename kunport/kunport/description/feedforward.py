@@ -42,8 +42,7 @@ def _projections(view: View, fact: Activation, gated: bool) -> Iterator[Finding]
     owner = view.path(fact.frame)
     if owner in view.graph.modules and not view.graph.modules[owner].children:  # the activation is a module itself
         owner = owner.rpartition(".")[0]
-    paths = (view.parameter(node.args[1]) for node in view.index.in_order("linear"))
-    modules = [view.graph.modules[path.rpartition(".")[0]] for path in paths if path and _child(path, owner)]
+    modules = view.projections.get(owner, [])
     if gated and len(modules) == 2:
         text = f"both halves of the gate from one projection ({inside_layer(modules[0].path)})"
         yield Finding(text, modules[0].where, view.layer(fact.frame), usual=False)
@@ -51,8 +50,3 @@ def _projections(view: View, fact: Activation, gated: bool) -> Iterator[Finding]
     if biased:
         names = ", ".join(inside_layer(module.path) for module in biased)
         yield Finding(f"bias in {names}", biased[0].where, view.layer(fact.frame), usual=False)
-
-
-def _child(parameter: str, owner: str) -> bool:
-    """Whether a parameter belongs to a module right below ``owner``."""
-    return parameter.rpartition(".")[0].rpartition(".")[0] == owner

@@ -26,13 +26,11 @@ class _Stream:
     def __init__(self, view: View, frame: Frame) -> None:
         self.view, self.frame = view, frame
         self.values = list(refs(frame.inputs))[:1]
-        self.norm_of_output = {norm.output: norm for norm in view.facts.norms}
+        self.norm_of_output = view.norm_of_output
 
     def findings(self) -> Iterator[Finding]:
         layer = layer_of(self.frame.path)
-        for node in self.view.index.in_order("add"):
-            if self.view.path(node.frame) != self.frame.path or not self.values:
-                continue
+        for node in self.view.additions.get(self.frame.path, ()) if self.values else ():
             branches, text = self._branches(node), "the stream itself is normalised before the addition"
             if branches is None:
                 continue
@@ -81,7 +79,8 @@ class _Stream:
                 break
             node = inner
         inside = {each.id for each in self.view.back(node.id, lambda each: each.id in self.values)}
-        before = [norm for norm in self.view.facts.norms if norm.input in self.values and norm.output in inside]
+        norms = (self.norm_of_output.get(each) for each in sorted(inside))
+        before = [norm for norm in norms if norm is not None and norm.input in self.values]
         name = self.view.place(node.frame).partition(".")[0] or "branch"
         finding = Finding(
             f"{name}: {_normalised(before, after)}{scale}",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 from kunport_codegen.expression import Scalar, fields_of, unwrap
 from kunport_codegen.facts import Facts, Number
-from kunport_codegen.graph import Graph, Node, refs
-from kunport_codegen.recognition.index import Index, split_number
+from kunport_codegen.graph import Graph, Module, Node, refs
+from kunport_codegen.recognition.index import Index, number
 
 _LAYER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
 _LONGEST = 60  # characters of an expression that is shown as it is
@@ -19,8 +20,27 @@ class View:
 
     def __init__(self, graph: Graph, facts: Facts) -> None:
         self.graph, self.facts, self.index = graph, facts, Index(graph)
+        self.norm_of_output = {norm.output: norm for norm in facts.norms}
         layers = (layer_of(frame.path) for frame in graph.frames)
         self.depth = max((layer for layer in layers if layer is not None), default=-1) + 1
+
+    @cached_property
+    def additions(self) -> dict[str, list[Node]]:
+        """Module path -> the additions of its own forward, in order."""
+        found: dict[str, list[Node]] = {}
+        for node in self.index.in_order("add"):
+            found.setdefault(self.path(node.frame), []).append(node)
+        return found
+
+    @cached_property
+    def projections(self) -> dict[str, list[Module]]:
+        """Module path -> the linear layers right below it that are used, in order."""
+        found: dict[str, list[Module]] = {}
+        for node in self.index.in_order("linear"):
+            owner = (self.parameter(node.args[1]) or "").rpartition(".")[0]
+            if owner in self.graph.modules:
+                found.setdefault(owner.rpartition(".")[0], []).append(self.graph.modules[owner])
+        return found
 
     def path(self, frame: int) -> str:
         """Path of the module whose forward the frame is or was called from."""
@@ -97,7 +117,12 @@ def _plain(value: object) -> str:
 
 
 def tensor_and_number(view: View, node: Node) -> tuple[Node, Number] | None:
-    """The tensor and the number of a multiplication or division of one by the other."""
-    if node.op not in ("mul", "div"):
+    """The tensor and the number of a multiplication or division of one by the other, also where a tensor holds it."""
+    if node.op not in ("mul", "div") or len(node.args) != 2:
         return None
-    return split_number(node, view.index.producer)
+    for one, other in (node.args, node.args[::-1]):
+        tensor, holder = view.index.producer(one), view.index.strip(view.index.producer(other), "to")
+        value = number(holder.args[0] if holder is not None and holder.op == "tensor" else other)
+        if tensor is not None and tensor.op != "tensor" and value is not None:
+            return tensor, value
+    return None
