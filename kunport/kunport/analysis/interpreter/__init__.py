@@ -146,6 +146,10 @@ class Interpreter:
         if line is not None and (line != self.trace.where.line or file.name != self.trace.where.file):
             self.trace.where = Location(file.name, line)
 
+    def message(self, node: cst.BaseExpression, scope: Scope) -> str:
+        """The text of an exception that the source raises; none here, where formatting would pin what it names."""
+        return ""
+
     def assign(self, target: cst.BaseExpression, value: Value, scope: Scope) -> None:
         """Binds a target: a name, an attribute, an item, or several of them."""
         if isinstance(target, cst.Name):

@@ -92,13 +92,14 @@ def _delete(interpreter: Interpreter, node: cst.Del, scope: Scope) -> None:
 
 
 def _raise(interpreter: Interpreter, node: cst.Raise, scope: Scope) -> None:
-    """The exception's arguments are messages: they are not evaluated."""
+    """The exception's arguments are messages: evaluating them is left to interpreters that report them."""
     raised = node.exc.func if isinstance(node.exc, cst.Call) else node.exc
     if raised is None:
         raise Raised("Exception")
     value = evaluate(interpreter, raised, scope)
     name = value.short if isinstance(value, NativeClass | SourceClass) else getattr(value, "name", "Exception")
-    raise Raised(str(name).rpartition(".")[2])
+    arguments = node.exc.args if isinstance(node.exc, cst.Call) else ()
+    raise Raised(str(name).rpartition(".")[2], interpreter.message(arguments[0].value, scope) if arguments else "")
 
 
 def _import(interpreter: Interpreter, node: cst.Import | cst.ImportFrom, scope: Scope) -> None:
