@@ -87,6 +87,7 @@ def forward_of(
         hints=model.names,
         optional=optional,
         attribute=constructor.attribute,
+        constant_name=constructor.buffer,
         owner=owner,
     )
 

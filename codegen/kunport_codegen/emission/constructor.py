@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from kunport_codegen.emission.identifiers import identifier
 from kunport_codegen.emission.values import expressions, occurrences, render
 from kunport_codegen.expression import Expr, Scalar, fields_of, symbols_of
+from kunport_codegen.graph import DType
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import Op, basename
 from kunport_codegen.lowering.members import QUANT, Item, Member, Value
@@ -20,6 +21,7 @@ class Constructor:
         self.model = model
         self.body = body
         self.attributes: dict[Expr, str] = {}
+        self.buffers: dict[int, tuple[str, Op]] = {}
         self.declared = _declared(model, body.path)
 
     def attribute(self, expr: Expr) -> str:
@@ -28,6 +30,20 @@ class Constructor:
             self.attributes[expr] = f"self.{self._unused(self._name(expr))}"
         return self.attributes[expr]
 
+    def buffer(self, step: Op) -> str:
+        """The buffer that keeps a constant tensor, named as the module that makes it names the value."""
+        value = step.results[0]
+        if value not in self.buffers:
+            expr = step.args[0].expr if isinstance(step.args[0], Scalar) else None
+            names = [name for path in self._makers(value) for name in [_declared(self.model, path).get(expr)] if name]
+            name = names[0].removeprefix("scalar_") if names else self._name(expr) if expr is not None else "constant"
+            self.buffers[value] = (self._unused(name), step)
+        return f"self.{self.buffers[value][0]}"
+
+    def _makers(self, value: int) -> list[str]:
+        """The modules that use a constant, as the source has them."""
+        return [step.origin or step.owner for step in self.body.steps if value in step.inputs()]
+
     def _name(self, expr: Expr) -> str:
         """What the source calls the value, else the configuration's field."""
         field = next(iter(sorted(fields_of(expr))), "size")
@@ -35,6 +51,7 @@ class Constructor:
 
     def _unused(self, name: str) -> str:
         taken = {text.removeprefix("self.") for text in self.attributes.values()}
+        taken.update(taken_name for taken_name, _ in self.buffers.values())
         taken.update(member.name for member in _members(self.body.steps))
         number = 1
         while name in taken:
@@ -49,9 +66,8 @@ class Constructor:
         names = self._locals(values)
         written = [self._write(name, value, names) for name, value in built]
         head = [f"{name} = {render(expr, {})}" for expr, name in names.items() if not name.startswith("self.")]
-        head += [
-            f"{name} = {render(expr, _without(names, expr))}" for expr, name in self.attributes.items()
-        ]
+        head += [f"{name} = {render(expr, _without(names, expr))}" for expr, name in self.attributes.items()]
+        head += [self._buffer(name, step, names) for name, step in self.buffers.values()]
         if any("layer_idx" in line for line in [*head, *written]):
             head.insert(0, "layer_idx = extract_layer_index(prefix)")
         text = "\n".join([*head, *written])
@@ -106,6 +122,13 @@ class Constructor:
             return f"{target} = {render(Item(member.name, attribute), names)} * {_factor(member.args[1], names)}"
         sizes = ", ".join(render(size, names) for size in value.shape)
         return f"{target} = nn.Parameter(torch.empty({sizes}))"
+
+
+    def _buffer(self, name: str, step: Op, names: dict[Expr, str]) -> str:
+        """Not part of the checkpoint; of the model's dtype, which is torch's default during construction, or its own."""
+        dtype = step.kwargs.get("dtype")
+        own = f", dtype=torch.{identifier(dtype.name)}" if isinstance(dtype, DType) and dtype.name != "model" else ""
+        return f'self.register_buffer("{identifier(name)}", torch.tensor({render(step.args[0], names)}{own}), persistent=False)'
 
 
 def _factor(value: Value, names: dict[Expr, str]) -> str:

@@ -12,6 +12,7 @@ from kunport_codegen.emission.statements import Plan, Statement, plan
 from kunport_codegen.expression import Expr, Scalar, unwrap
 from kunport_codegen.graph import DType, Ref
 from kunport_codegen.lowering.flow import NO_RESIDUAL, POSITIONS, Layout, Op, basename
+from kunport_codegen.lowering.structure import LEAVES
 
 # Writes a size or constant with an expression on the configuration: the attribute that the constructor keeps it in.
 Attribute = Callable[[Expr], str]
@@ -26,6 +27,7 @@ class Forward:
         inputs: value -> the parameter's name.
         optional: inputs that are None in the first layer.
         attribute: see `Attribute`.
+        constant_name: writes a constant tensor: the buffer that the constructor keeps it in.
         owner: path of the module, for parameters that it reads itself.
     """
 
@@ -40,6 +42,7 @@ class Forward:
         hints: dict[int, str],
         optional: set[int],
         attribute: Attribute,
+        constant_name: Callable[[Op], str],
         owner: str,
     ) -> None:
         self.plan: Plan = plan(steps, outputs)
@@ -48,7 +51,8 @@ class Forward:
         self.optional = optional
         self.attribute = attribute
         self.owner = owner
-        self.parameters = {step.results[0]: step.args[0] for step in steps if step.name == "parameter"}
+        self.leaves = {step.results[0]: step for step in steps if step.name in LEAVES}
+        self.constant = constant_name
         tensors = [name for value, name in inputs.items() if value != POSITIONS]
         self.names = Names(hints, tensors[0] if tensors else "hidden_states")
         typed = [name for value, name in inputs.items() if (dtype := dtypes.get(value)) and dtype.name == "model"]
@@ -101,8 +105,8 @@ class Forward:
         if isinstance(arg, Ref):
             if arg.id in self.plan.inline:
                 return self.expression(self.plan.inline[arg.id])
-            if arg.id in self.parameters:
-                return f"self.{_below(self.parameters[arg.id], self.owner)}", ATOM
+            if arg.id in self.leaves:
+                return self._leaf(self.leaves[arg.id]), ATOM
             if arg.id == NO_RESIDUAL and arg.id not in self.names.bound:
                 return "None", ATOM
             return self.names.bound[arg.id], ATOM
@@ -126,6 +130,9 @@ class Forward:
         if step.name == "item":
             return f"{self.value(step.args[0])[0]}[{self.value(step.args[1])[0]}]", ATOM
         return operator(step.name, step.args, step.kwargs, self.value)
+
+    def _leaf(self, step: Op) -> str:
+        return f"self.{_below(step.args[0], self.owner)}" if step.name == "parameter" else self.constant(step)
 
     def _split_heads(self, step: Op) -> str:
         packed = self.value(step.args[0])[0]

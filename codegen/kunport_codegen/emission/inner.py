@@ -13,7 +13,7 @@ from kunport_codegen.graph import Ref
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import NO_RESIDUAL, POSITIONS, Op, basename
 from kunport_codegen.lowering.layers import LayerList
-from kunport_codegen.lowering.structure import Body
+from kunport_codegen.lowering.structure import LEAVES, Body
 
 
 @dataclass(slots=True)
@@ -63,12 +63,14 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
     before, after = body.steps[:position], body.steps[position + 1 :]
     embedding = [table, *_inside(before, table)]
     embedded = embedding[-1].results[0]
-    start = [step for step in before if step.name != "input" and not any(step is part for part in embedding)]
+    leaves = [step for step in before if step.name in LEAVES]
+    skipped = [*embedding, *leaves]
+    start = [step for step in before if step.name != "input" and not any(step is part for part in skipped)]
 
     names = input_names(model, layers.body)
     carried = [names[value] for value, index in zip(layers.body.inputs, layers.carried, strict=True) if index is not None]
     entering = [arg.id for arg, index in zip(run.args, layers.carried, strict=True) if index is not None]
-    first = forward_of(model, start, [value for value in entering if value >= 0], {embedded: "hidden_states", POSITIONS: "positions"}, set(),
+    first = forward_of(model, [*leaves, *start], [value for value in entering if value >= 0], {embedded: "hidden_states", POSITIONS: "positions"}, set(),
                        constructor, body.path)
     first_lines = [line for statement in first.plan.statements for line in first.statement(statement)]
     initial = [
@@ -77,8 +79,8 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
     ]
     returned = _returned(layers, carried)
     final_names = dict(zip(run.results, returned, strict=True))
-    finish = forward_of(model, after, body.outputs, {**final_names, POSITIONS: "positions"}, set(), constructor, body.path)
-    embed = forward_of(model, embedding, [embedded], {table.args[0].id: "input_ids"}, set(), constructor, body.path)
+    finish = forward_of(model, [*leaves, *after], body.outputs, {**final_names, POSITIONS: "positions"}, set(), constructor, body.path)
+    embed = forward_of(model, [*leaves, *embedding], [embedded], {table.args[0].id: "input_ids"}, set(), constructor, body.path)
     finish_lines, embed_lines = finish.lines(), embed.lines()
     lines = constructor.lines()
     split = next((index for index, line in enumerate(lines) if _belongs_after(line, after)), len(lines))

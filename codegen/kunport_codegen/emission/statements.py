@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from kunport_codegen.graph import refs
 from kunport_codegen.lowering.flow import NO_RESIDUAL, POSITIONS, Op
+from kunport_codegen.lowering.structure import LEAVES
 
 _NAMED = frozenset(("split_heads", "chunk", "split", "topk", "layers"))
 
@@ -45,7 +46,7 @@ def plan(steps: list[Op], outputs: list[int]) -> Plan:
         uses[value] = uses.get(value, 0) + 1
         consumer[value] = len(steps)
     inline = _inline(steps, uses, consumer)
-    statements = [Statement(step) for step in steps if step.results[0] not in inline and step.name != "parameter"]
+    statements = [Statement(step) for step in steps if step.results[0] not in inline and step.name not in LEAVES]
     _liveness(statements, inline, outputs)
     return Plan(statements, inline)
 
@@ -85,7 +86,7 @@ def _reads(step: Op, producers: dict[int, Op], uses: dict[int, int]) -> set[int]
 
 def _can_inline(step: Op) -> bool:
     whole = step.member is not None and (step.member.returns == "pair" or step.member.when is not None)
-    return len(step.results) == 1 and not whole and step.name not in _NAMED and step.name not in ("input", "parameter")
+    return len(step.results) == 1 and not whole and step.name not in _NAMED and step.name not in LEAVES | {"input"}
 
 
 def written_over(step: Op) -> list[int]:

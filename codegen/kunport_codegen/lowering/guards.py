@@ -20,38 +20,55 @@ _WITHOUT_EFFECT = frozenset((
 ))
 
 
+# Settings of the engine's layers for which None means what it means in the source: no window, no cap.
+_MAY_BE_NONE = frozenset(("per_layer_sliding_window", "logits_soft_cap", "soft_cap"))
+
+
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """What the adapter's own constructors compute from the configuration, and so need not be guarded."""
+    """What the adapter's own constructors compute from the configuration, and so need not be guarded: expressions, and fields by use."""
 
     exprs: frozenset[Expr]
     paths: tuple[str, ...]
+    heads: frozenset[str]
 
 
 def needed_guards(graph: Graph, members: Iterable[Member]) -> list[Guard]:
     """The guards that the adapter needs, each once, one for all layers where that can be said."""
     used = _used(members)
     kept = [guard for guard in graph.guards if not _is_free(guard, used)]
+    return _unique(_merge_layers(graph, _unique(kept)))
+
+
+def _unique(guards: Iterable[Guard]) -> list[Guard]:
+    """Each decision once: ``not x`` is one about x."""
     unique: dict[str, Guard] = {}
-    for guard in kept:
+    for guard in guards:
+        while guard.expr.op == "not" and isinstance(guard.expr.args[0], Expr):
+            guard = Guard(guard.expr.args[0], not guard.outcome, guard.where)
         unique.setdefault(str(guard.expr), guard)
-    return _merge_layers(graph, list(unique.values()))
+    return list(unique.values())
 
 
 def _used(members: Iterable[Member]) -> _Used:
     exprs: set[Expr] = set()
     paths: set[str] = set()
+    heads: set[str] = set()
     for member in members:
         for name, value in member.kwargs.items():
             if name == "rope_parameters":
                 paths.update(text.split("[")[0] for expr in _exprs(value) for text in fields_of(expr))
             if name == "bias":
                 exprs.update(_exprs(value))
+            if name in _MAY_BE_NONE:
+                exprs.update(Expr("is", (expr, const(None))) for expr in _exprs(value))
+        if member.factory == "QKVParallelLinear" and len(member.args) == 4:
+            heads.update(field for value in member.args[2:] for expr in _exprs(value) for field in fields_of(expr))
         for value in [*member.args, *member.kwargs.values()]:
             exprs.update(_tests(value))
         if member.when is not None:
             exprs.add(member.when)
-    return _Used(frozenset(exprs), tuple(sorted(paths)))
+    return _Used(frozenset(exprs), tuple(sorted(paths)), frozenset(heads))
 
 
 def _exprs(value: Value) -> Iterable[Expr]:
@@ -78,7 +95,7 @@ def _is_free(guard: Guard, used: _Used) -> bool:
     heads = {field.split("[")[0].split(".")[0] for field in fields}
     if not fields or symbols_of(guard.expr) or heads <= _WITHOUT_EFFECT:
         return True
-    if guard.expr in used.exprs or heads <= set(used.paths):
+    if guard.expr in used.exprs or heads <= set(used.paths) or fields <= used.heads:
         return True
     layered = list(indexed(guard.expr))
     return any(_about(expr, test) for expr in layered for test in used.exprs)

@@ -9,7 +9,7 @@ from typing import Any
 from kunport_codegen.expression import Expr, Scalar
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.errors import Refusal
-from kunport_codegen.lowering.flow import Flow, Op, basename, parent
+from kunport_codegen.lowering.flow import POSITIONS, Flow, Op, basename, parent
 from kunport_codegen.lowering.members import Member
 from kunport_codegen.lowering.selection import DifferentLayersError, Selector, same
 from kunport_codegen.lowering.structure import Body
@@ -55,10 +55,29 @@ def _fold(flow: Flow, path: str, steps: list[Op]) -> Op:
     bodies = [step.fact for step in steps]
     if [basename(body.path) for body in bodies] != [str(index) for index in range(len(bodies))]:
         raise DifferentLayersError("its layers are not called one after another, each once")
+    _share_positions(steps)
     carried = [_carried(steps, position) for position in range(len(bodies[0].inputs))]
     body = unify(bodies, Selector(flow.graph, len(bodies)))
     layers = LayerList(path, _count(flow, len(bodies)), body, carried)
     return Op("layers", steps[0].args, {}, steps[-1].results, parent(path), steps[0].where, fact=layers)
+
+
+def _share_positions(steps: Sequence[Op]) -> None:
+    """Where one layer takes the positions, all do, and so do the modules inside: some layers may not rotate."""
+    bodies = [step.fact for step in steps]
+    if not any(POSITIONS in body.inputs for body in bodies):
+        return
+    for step, body in zip(steps, bodies, strict=True):
+        if POSITIONS not in body.inputs:
+            body.inputs.insert(0, POSITIONS)
+            step.args = (Ref(POSITIONS), *step.args)
+    inner: dict[str, list[Op]] = {}
+    for body in bodies:
+        for step in body.steps:
+            if step.name == "enter":
+                inner.setdefault(basename(step.fact.path), []).append(step)
+    for group in inner.values():
+        _share_positions(group)
 
 
 def _carried(steps: list[Op], position: int) -> int | None:
@@ -134,25 +153,26 @@ def _kind(member: Member) -> tuple[str, str, str]:
 
 
 def _merge(step: Op, column: Sequence[Op | None], selector: Selector) -> Op:
-    present = [op for op in column if op is not None]
+    """One step for the column, in the values of ``step``. A layer that leaves it out has no say in its constants."""
+    filled = [op if op is not None else step for op in column]
     merged = replace(step)
     if step.member is not None:
         merged.member = _merge_members([op.member if op is not None else None for op in column], selector)
     elif step.name == "enter":
-        merged.fact = unify([op.fact for op in present], selector)
-        step.fact = merged.fact
+        merged.fact = unify([op.fact for op in filled], selector)
     merged.args = tuple(
-        _merge_args([op.args[position] for op in present], selector) for position in range(len(step.args))
+        _merge_args(arg, [op.args[position] for op in filled], selector) for position, arg in enumerate(step.args)
     )
-    merged.kwargs = {key: _merge_args([op.kwargs[key] for op in present], selector) for key in step.kwargs}
+    merged.kwargs = {
+        key: _merge_args(arg, [op.kwargs[key] for op in filled], selector) for key, arg in step.kwargs.items()
+    }
     return merged
 
 
-def _merge_args(values: list[Any], selector: Selector) -> Any:
-    """An argument of a step: references are those of the body merged into; constants must be the same or follow the index."""
-    first = values[0]
-    if isinstance(first, Ref) or all(_equal(value, first) for value in values):
-        return first
+def _merge_args(model: Any, values: list[Any], selector: Selector) -> Any:
+    """An argument of a step: references stay the model's; constants are the same or follow the layer's index."""
+    if isinstance(model, Ref) or all(_equal(value, model) for value in values):
+        return model
     if all(isinstance(value, int | float | Scalar) for value in values):
         return selector.merge(values)
     raise DifferentLayersError("a constant differs from layer to layer")

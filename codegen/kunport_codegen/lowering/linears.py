@@ -42,7 +42,7 @@ def linear_of(flow: Flow, producers: dict[int, Op], op: Op) -> Linear | None:
 
 def _bias(flow: Flow, path: str, present: bool) -> bool | Scalar:
     module = flow.graph.modules.get(path)
-    declared: Any = module.attributes.get("bias") if module is not None else None
+    declared: Any = module.attributes.get("has_bias") if module is not None else None
     if isinstance(declared, Scalar) and declared.value is present:
         return declared
     return present

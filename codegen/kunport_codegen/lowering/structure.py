@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kunport_codegen.graph import Location, Ref
-from kunport_codegen.lowering.flow import Flow, Op, ordered, parent
+from kunport_codegen.lowering.flow import POSITIONS, Flow, Op, ordered, parent
 
+# Operators without operands: parameters, and constants of the configuration.
+LEAVES = frozenset(("parameter", "tensor"))
 _CONTAINERS = frozenset(("ModuleList", "ModuleDict", "Sequential"))
 
 
@@ -34,10 +36,12 @@ class Body:
 def build(flow: Flow) -> Body:
     """The root module's body, with those of all modules inside."""
     _dissolve(flow)
+    leaves = {op.results[0]: op for op in flow.ops if op.name in LEAVES}
+    flow.ops = [op for op in flow.ops if op.name not in LEAVES]
     kept = {""}
     for op in flow.ops:
         kept.update(path for path in _ancestors(op.owner) if not _is_container(flow, path))
-    return _body(flow, "", flow.ops, kept, [flow.output])
+    return _Builder(flow, kept, leaves).body("", flow.ops, [flow.output])
 
 
 def _ancestors(path: str) -> Iterable[str]:
@@ -54,6 +58,7 @@ def _is_container(flow: Flow, path: str) -> bool:
 def _dissolve(flow: Flow) -> None:
     """A module that only does one step of arithmetic, or is a table with something around it, is done where it is called."""
     holds = {parent(op.member.path) for op in flow.ops if op.member is not None}
+    holds.update(parent(op.args[0]) for op in flow.ops if op.name == "parameter")
     for path in sorted({op.owner for op in flow.ops if op.owner}, key=lambda path: -path.count(".")):
         own = [op for op in flow.ops if op.owner == path]
         module = flow.graph.modules.get(path)
@@ -66,39 +71,46 @@ def _dissolve(flow: Flow) -> None:
             op.owner = parent(op.owner)
 
 
-def _body(flow: Flow, path: str, ops: list[Op], kept: set[str], outputs: list[int]) -> Body:
-    groups: dict[str, list[Op]] = {}
-    for op in ops:
-        groups.setdefault(_child(op.owner, path, kept), []).append(op)
-    own = groups.pop(path, [])
-    steps = list(own)
-    for child, inner in groups.items():
-        steps.append(_enter(flow, child, inner, ops, kept, outputs))
-    place = {id(op): position for position, op in enumerate(ops)}
-    first = {child: place[id(inner[0])] for child, inner in groups.items()}
-    steps.sort(key=lambda op: first[op.fact.path] if op.name == "enter" else place[id(op)])
-    module = flow.graph.modules[path]
-    made = {result for op in ops for result in op.results}
-    inputs = list(dict.fromkeys(value for op in ops for value in op.inputs() if value not in made))
-    body = Body(path, module.cls, module.where, inputs, outputs, ordered(steps))
-    body.names = _input_names(flow, path)
-    body.inputs.sort(key=lambda value: _rank(body, value))
-    return body
+@dataclass(slots=True)
+class _Builder:
+    """Builds bodies; ``kept`` are the modules that get a class, ``leaves`` the operators that each body has for itself."""
 
+    flow: Flow
+    kept: set[str]
+    leaves: dict[int, Op]
 
-def _child(owner: str, path: str, kept: set[str]) -> str:
-    """The module directly inside ``path``, among those that are kept, on the way to ``owner``; ``path`` itself if none."""
-    way = [candidate for candidate in _ancestors(owner) if candidate in kept and len(candidate) > len(path)]
-    return way[-1] if way else path
+    def body(self, path: str, ops: list[Op], outputs: list[int]) -> Body:
+        """The body of the module at ``path``, whose operators, those of modules inside included, are ``ops``."""
+        groups: dict[str, list[Op]] = {}
+        for op in ops:
+            groups.setdefault(self._child(op.owner, path), []).append(op)
+        own = groups.pop(path, [])
+        steps = own + [self._enter(child, inner, ops, outputs) for child, inner in groups.items()]
+        place = {id(op): position for position, op in enumerate(ops)}
+        first = {child: place[id(inner[0])] for child, inner in groups.items()}
+        steps.sort(key=lambda op: first[op.fact.path] if op.name == "enter" else place[id(op)])
+        read = dict.fromkeys(value for op in own for value in op.inputs() if value in self.leaves)
+        module = self.flow.graph.modules[path]
+        made = {result for op in ops for result in op.results} | self.leaves.keys()
+        inputs = list(dict.fromkeys(value for op in ops for value in op.inputs() if value not in made))
+        names = _input_names(self.flow, path)
+        inputs.sort(key=lambda value: _rank(list(names), value))
+        leaves = [replace(self.leaves[value]) for value in read]
+        return Body(path, module.cls, module.where, inputs, outputs, [*leaves, *ordered(steps)], names)
 
+    def _child(self, owner: str, path: str) -> str:
+        """The module directly inside ``path``, among those kept, on the way to ``owner``; ``path`` itself if none."""
+        way = [found for found in _ancestors(owner) if found in self.kept and len(found) > len(path)]
+        return way[-1] if way else path
 
-def _enter(flow: Flow, child: str, inner: list[Op], ops: list[Op], kept: set[str], outputs: list[int]) -> Op:
-    made = {result for op in inner for result in op.results}
-    inside = {id(op) for op in inner}
-    read = [value for op in ops if id(op) not in inside for value in op.inputs()] + outputs
-    results = list(dict.fromkeys(value for value in read if value in made))
-    body = _body(flow, child, inner, kept, results)
-    return Op("enter", tuple(Ref(value) for value in body.inputs), {}, results, parent(child), inner[0].where, fact=body)
+    def _enter(self, child: str, inner: list[Op], ops: list[Op], outputs: list[int]) -> Op:
+        made = {result for op in inner for result in op.results}
+        inside = {id(op) for op in inner}
+        read = [value for op in ops if id(op) not in inside for value in op.inputs()] + outputs
+        results = list(dict.fromkeys(value for value in read if value in made))
+        body = self.body(child, inner, results)
+        args = tuple(Ref(value) for value in body.inputs)
+        return Op("enter", args, {}, results, parent(child), inner[0].where, fact=body)
 
 
 def _input_names(flow: Flow, path: str) -> dict[int, str]:
@@ -112,9 +124,6 @@ def _input_names(flow: Flow, path: str) -> dict[int, str]:
     return names
 
 
-def _rank(body: Body, value: int) -> tuple[int, int]:
+def _rank(known: list[int], value: int) -> tuple[int, int]:
     """Positions first, then the source's order of parameters, then what passes added."""
-    known = list(body.names)
-    return (0, 0) if value < 0 and value == -1 else (1, known.index(value)) if value in known else (2, 0)
-
-
+    return (0, 0) if value == POSITIONS else (1, known.index(value)) if value in known else (2, 0)

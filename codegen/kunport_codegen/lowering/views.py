@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kunport_codegen.expression import apply, unwrap
+from dataclasses import replace
+
+from kunport_codegen.expression import Scalar, apply, unwrap
+from kunport_codegen.facts import Attention, Number
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.flow import Flow, Layout, Op, Size
 from kunport_codegen.lowering.tokens.rules import same_layout
@@ -20,6 +23,8 @@ def flatten_heads(flow: Flow) -> None:
         if op.name not in ("Rope", "Attention"):
             ops.append(op)
             continue
+        if op.name == "Attention":
+            op.fact = _sized(flow, op)
         op.args = tuple(Ref(_view(flow, ops, op, arg.id)) for arg in op.args)
         result = op.results[0]
         layout = flow.layouts[result]
@@ -28,6 +33,26 @@ def flatten_heads(flow: Flow) -> None:
         ops += [op, Op("view", (Ref(flat),), {}, [result], op.owner, op.where)]
     flow.ops = ops
     cancel_views(flow)
+
+
+def _sized(flow: Flow, op: Op) -> Attention:
+    """The fact with sizes as the operands have them, where those are said more simply: a rotation changes no shape."""
+    fact: Attention = op.fact
+    query, key, value = (flow.layouts[arg.id].sizes for arg in op.args)
+    return replace(
+        fact,
+        heads=_simpler(fact.heads, query[0]),
+        kv_heads=_simpler(fact.kv_heads, key[0]),
+        head_dim=min((_simpler(fact.head_dim, size) for size in (query[-1], key[-1])), key=lambda size: len(str(size))),
+        value_dim=_simpler(fact.value_dim, value[-1]),
+    )
+
+
+def _simpler(first: Number, second: Size) -> Number:
+    """The shorter of two ways to say one number; one that names the configuration before a bare number."""
+    same = unwrap(first) == unwrap(second)
+    named = [size for size in (first, second) if isinstance(size, Scalar)]
+    return min(named, key=lambda size: len(str(size.expr))) if same and named else first
 
 
 def _view(flow: Flow, ops: list[Op], op: Op, value: int) -> int:
