@@ -35,6 +35,7 @@ def configuration_object(
     """The configuration as an object of its source class, whose methods and properties are interpreted.
 
     Args:
+        interpreter: which reads the class.
         config: the effective configuration, plain.
         config_class: (dotted module, name) of its class, None for an object without methods.
         path: how expressions name it below ``config``, "" for the configuration itself.
@@ -63,6 +64,8 @@ def _object(interpreter: Interpreter, cls: Class, config: dict[str, Any], path: 
         else:
             instance.attributes[name] = lift(value, inner)
     instance.attributes.update(_RUN)
+    if (layers := instance.attributes.pop("per_layer_config", None)) is not None:
+        interpreter.set_attribute(instance, "per_layer_config", layers)  # its setter derives what each layer reads
     return instance
 
 

@@ -1,8 +1,8 @@
 """Source files, read lazily: a cheap scan finds what a file defines, and only what is reached is parsed.
 
 A modeling file is 20 to 100 KB, of which an analysis reaches a tenth, and LibCST parses half a megabyte a second. So a
-file is first cut into *chunks*, its top-level statements, by a regular expression that knows strings and comments; classes
-are cut further into members. Line numbers come from Python's own parser, which is twenty times as fast, by walking
+file is first cut into *chunks*, its top-level statements, by a regular expression that knows strings and
+comments; classes are cut further into members. Line numbers come from Python's own parser, which is twenty times as fast, by walking
 both trees side by side; LibCST's position metadata would cost more than the analysis.
 """
 
@@ -54,7 +54,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A top-level statement: ``kind`` is ``class``, ``def``, ``import``, ``assign`` or ``other``; lines are 1-based, inclusive."""
+    """A top-level statement of lines ``first`` to ``last``: ``class``, ``def``, ``import``, ``assign`` or ``other``."""
 
     kind: str
     name: str

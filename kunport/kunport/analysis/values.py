@@ -1,7 +1,8 @@
 """What a name of model source can stand for while the source is interpreted.
 
-Plain Python values stand for themselves: numbers, strings, None, tuples, lists, dictionaries, sets, slices, and `DType`.
-Numbers that come from the configuration or from run-time sizes are `Scalar`. Everything else is one of the classes here.
+Plain Python values stand for themselves: numbers, strings, None, tuples, lists, dictionaries, slices, and `DType`.
+Numbers that come from the configuration or from run-time sizes are `Scalar`. Everything else is one of the classes
+here.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Unknown:
 
 @dataclass(slots=True)
 class State:
-    """What makes a tensor part of the checkpoint: a parameter, or a saved buffer. ``path`` is known once the tree is named."""
+    """What makes a tensor part of the checkpoint. ``path`` is known once the tree is named."""
 
     buffer: bool
     path: str = ""
@@ -143,7 +144,7 @@ class FieldDict(dict[Value, Value]):
 
 @dataclass(slots=True, eq=False)
 class Function:
-    """A function or lambda of the source. ``kind`` is ``function``, ``staticmethod``, ``classmethod``, ``property`` or ``lambda``."""
+    """A function or lambda of the source. ``kind``: ``function``, ``staticmethod``, ``classmethod`` or ``property``."""
 
     name: str
     node: cst.FunctionDef | cst.Lambda

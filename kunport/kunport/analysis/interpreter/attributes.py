@@ -148,11 +148,29 @@ def _of_super(interpreter: Interpreter, value: Super, name: str) -> Value:
     receiver = value.receiver
     order = receiver.cls.mro if isinstance(receiver, Instance) else receiver.mro
     found = class_member(interpreter, order[order.index(value.owner) + 1 :], name)
+    if found is MISSING and name in _OBJECT:
+        found = _OBJECT[name]
     if found is MISSING:
         if reason := _unread_ancestor(value.owner):
             raise Failure(f"the attribute {name} may come from {reason}")
         raise Raised("AttributeError", f"super() has no attribute {name}")
     return bind(interpreter, found, receiver)
+
+
+# What ``object`` itself gives to ``super()``.
+_OBJECT = {
+    "__init__": Native("object.__init__", lambda interpreter, this, *args, **kwargs: None, raw=True),
+    "__getattribute__": Native(
+        "object.__getattribute__",
+        lambda interpreter, this, name: get(interpreter, this, interpreter.pin(name)),
+        raw=True,
+    ),
+    "__setattr__": Native(
+        "object.__setattr__",
+        lambda interpreter, this, name, new: put(interpreter, this, interpreter.pin(name), new),
+        raw=True,
+    ),
+}
 
 
 def _of_function(value: Function | Native, name: str) -> Value:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from kunport_codegen.expression import Scalar, field, unwrap
+from kunport_codegen.expression import Scalar, apply, field, unwrap
 
 from kunport.analysis.interpreter import operations
 from kunport.analysis.interpreter.signals import Failure, Raised
@@ -64,7 +63,10 @@ def _run(interpreter: Interpreter, value: Value, name: str, args: list[Value], k
 
 
 def product(sizes: tuple[Value, ...]) -> Value:
-    return functools.reduce(lambda a, b: operations.apply("mul", a, b), sizes, 1)
+    result: Value = 1
+    for size in sizes:
+        result = apply("mul", result, size)
+    return result
 
 
 def item(interpreter: Interpreter, value: Value, key: Value) -> Value:

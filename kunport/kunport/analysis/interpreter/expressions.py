@@ -152,7 +152,7 @@ def _walrus(interpreter: Interpreter, node: cst.NamedExpr, scope: Scope) -> Valu
 
 
 def _comprehension(interpreter: Interpreter, clause: cst.CompFor, scope: Scope) -> Iterator[Scope]:
-    """The scope of each turn of a comprehension's loops. A tensor cannot be looped over here unless its length is plain."""
+    """The scope of each turn of a comprehension's loops."""
     inner = Scope(scope.namespace, parent=scope)
     for value in interpreter.iterate(evaluate(interpreter, clause.iter, scope)):
         interpreter.assign(clause.target, value, inner)
@@ -190,6 +190,7 @@ def index(interpreter: Interpreter, node: cst.Subscript, scope: Scope) -> Value:
         elif isinstance(part, cst.Index) and part.star:
             parts.extend(interpreter.iterate(evaluate(interpreter, part.value, scope)))
         else:
+            assert isinstance(part, cst.Index)
             parts.append(evaluate(interpreter, part.value, scope))
     single = len(node.slice) == 1 and not isinstance(node.slice[0].comma, cst.Comma)
     return parts[0] if single and len(parts) == 1 else tuple(parts)

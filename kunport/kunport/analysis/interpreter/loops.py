@@ -101,8 +101,8 @@ def _turn(interpreter: Interpreter, node: cst.For, values: Tensor, scope: Scope)
 def undecided(interpreter: Interpreter, node: cst.If, test: Value, scope: Scope) -> Signal | None:
     """An ``if`` whose condition is only known when the model runs.
 
-    A check that raises or warns is passed over; ``continue`` in a data-dependent loop becomes the loop's ``skip``; of any
-    other, the variables that its branches bind are unknown afterwards.
+    A check that raises or warns is passed over; ``continue`` in a data-dependent loop becomes the loop's
+    ``skip``; of any other, the variables that its branches bind are unknown afterwards.
 
     Raises:
         Failure: a branch returns or leaves a loop.
@@ -164,7 +164,8 @@ def _bound(node: cst.CSTNode) -> set[str]:
     """Local names that a statement may bind, and those whose tensors it may write into."""
     names: set[str] = set()
     for each in _walk(node):
-        targets = [each.target] if isinstance(each, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.For) else []
+        targets: list[cst.BaseExpression] = []
+        targets += [each.target] if isinstance(each, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.For) else []
         if isinstance(each, cst.Call) and isinstance(each.func, cst.Attribute) and each.func.attr.value.endswith("_"):
             targets.append(each.func.value)
         for target in targets:

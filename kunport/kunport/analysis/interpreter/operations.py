@@ -173,7 +173,11 @@ def expression(value: Value) -> Expr | None:
     if isinstance(value, FieldList | FieldDict):
         return Expr("field", (value.path,)) if value.path else None
     bare = plain(value)
-    return const(bare) if isinstance(bare, int | float | str | None | tuple | list) and _constant(bare) else None
+    return (
+        Expr("const", (bare,))
+        if isinstance(bare, int | float | str | None | tuple | list) and _constant(bare)
+        else None
+    )
 
 
 def _constant(value: Value) -> bool:

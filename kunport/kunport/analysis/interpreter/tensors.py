@@ -232,8 +232,10 @@ def depends_on_data(value: Tensor) -> bool:
 
 
 def attribute(interpreter: Interpreter, value: Value, name: str) -> Value:
-    """``tensor.name``: its type, an operator written as an attribute, or a method. Of an unknown value all but methods
-    is the value itself."""
+    """``tensor.name``: its type, an operator written as an attribute, or a method.
+
+    Of an unknown value all but methods is the value itself.
+    """
     if name in ("is_cuda", "requires_grad", "is_nested", "is_meta", "is_quantized", "is_sparse", "grad"):
         return False
     if name == "data":

@@ -3,4 +3,7 @@
 from . import builtins, decorators, modules, standard, tensors, torch, transformers
 from .registry import NAMES, TENSOR_MEMBERS, external
 
-__all__ = ["NAMES", "TENSOR_MEMBERS", "external"]
+# Importing a family registers its names.
+FAMILIES = (builtins, decorators, modules, standard, tensors, torch, transformers)
+
+__all__ = ["FAMILIES", "NAMES", "TENSOR_MEMBERS", "external"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kunport_codegen.expression import Scalar, unwrap
 
@@ -27,6 +28,8 @@ from kunport.analysis.values import (
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
+
+Maker = Callable[..., Value]
 
 object_class = native_class("builtins.object")
 for _name in ("None", "True", "False", "Ellipsis", "NotImplemented"):
@@ -73,10 +76,10 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def _type(name: str) -> Any:
+def _type(name: str) -> Callable[[Maker], Maker]:
     """Registers a built-in type by the function that makes its values."""
 
-    def register(function: Any) -> Any:
+    def register(function: Maker) -> Maker:
         cls = native_class(f"builtins.{name}")
         member(cls, "__new__", raw=True)(
             lambda interpreter, cls, *args, **kwargs: function(interpreter, *args, **kwargs)

@@ -75,7 +75,7 @@ def _always_configured(interpreter: Interpreter, *args: Value, **kwargs: Value) 
 
 @native("transformers.integrations.hub_kernels.use_kernel_func_from_hub_with_fallback", raw=True)
 def _with_fallback(interpreter: Interpreter, *args: Value, **options: Value) -> Value:
-    """No kernel and no optional package is there: the source's own function, without the arguments that it does not take."""
+    """No kernel and no optional package: the source's own function, without the arguments that it does not take."""
 
     def decorate(it: Interpreter, function: Value) -> Value:
         parameters = function.node.params

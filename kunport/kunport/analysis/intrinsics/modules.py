@@ -119,10 +119,9 @@ def _getitem(interpreter: Interpreter, this: Instance, key: Value) -> Value:
     if isinstance(key, slice) and isinstance(this.items, list):
         part = this.items[slice(*(unwrap(each) for each in (key.start, key.stop, key.step)))]
         return Instance(this.cls, items=part, path=this.path)
+    bare = interpreter.pin(key)
     try:
-        return (_items(this) if isinstance(this.items, dict) and isinstance(unwrap(key), int) else this.items)[
-            interpreter.pin(key)
-        ]
+        return this.items[bare] if isinstance(this.items, dict) and isinstance(bare, str) else _items(this)[bare]
     except (KeyError, IndexError) as error:
         raise Raised(type(error).__name__, str(error)) from None
 
@@ -171,7 +170,7 @@ def _parameter(interpreter: Interpreter, *shape: Value, dtype: Value = None) -> 
 linear = native_class("torch.nn.Linear", module)
 
 
-@member(linear, "__init__")
+@member(linear, "__init__", raw=True)
 def _linear_init(
     interpreter: Interpreter,
     this: Instance,
@@ -182,8 +181,10 @@ def _linear_init(
     dtype: Value = None,
 ) -> None:
     weight = _parameter(interpreter, out_features, in_features, dtype=dtype)
-    offset = _parameter(interpreter, out_features, dtype=dtype) if bias else None
-    this.attributes.update(in_features=in_features, out_features=out_features, weight=weight, bias=offset)
+    offset = _parameter(interpreter, out_features, dtype=dtype) if interpreter.pin(bias) else None
+    this.attributes.update(
+        in_features=in_features, out_features=out_features, has_bias=bias, weight=weight, bias=offset
+    )
 
 
 @member(linear, "forward")

@@ -1,7 +1,7 @@
 """The table of names that the analysis gives a meaning of its own, instead of reading their source.
 
-A name is dotted as its definition is (``torch.nn.functional.dropout``), or ``builtins.NAME``. What the table lacks is read from
-source where there is source; else it is opaque, and what depends on it is unknown.
+A name is dotted as its definition is (``torch.nn.functional.dropout``), or ``builtins.NAME``. What the table lacks is
+read from source where there is source; else it is opaque, and what depends on it is unknown.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def external(dotted: str) -> Value | None:
 
 
 def _availability(name: str) -> Value | None:
-    """Transformers asks for packages with ``is_*_available`` and versions of them: a recent torch is there, no other is."""
+    """Transformers asks for packages and versions with ``is_*``: a recent torch is there, nothing else."""
     if name.startswith("is_") and name.endswith(("_available", "_less_or_equal", "_greater_or_equal")):
         there = name in ("is_torch_available", "is_torch_flex_attn_available", "is_torch_greater_or_equal")
         return Native(name, lambda interpreter, *args, **kwargs: there)

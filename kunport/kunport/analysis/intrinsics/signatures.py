@@ -1,8 +1,8 @@
 """One written form for each operator's arguments, however the source gave them.
 
-Torch offers ``x.mean(-1, True)``, ``torch.mean(input=x, axis=-1, keepdim=True)`` and more for one operator. A node always has the
-parameters before ``|`` by position and those after it by name, and only those that differ from their default. Operators
-without an entry keep their arguments as they stand.
+Torch offers ``x.mean(-1, True)``, ``torch.mean(input=x, axis=-1, keepdim=True)`` and more for one operator. A node
+always has the parameters before ``|`` by position and those after it by name, and only those that differ
+from their default. Operators without an entry keep their arguments as they stand.
 """
 
 from __future__ import annotations

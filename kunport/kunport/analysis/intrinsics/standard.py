@@ -17,6 +17,7 @@ from kunport.analysis.values import (
     Instance,
     Native,
     NativeClass,
+    Opaque,
     OrderedSet,
     Partial,
     Tensor,
@@ -188,12 +189,12 @@ def _namedtuple(interpreter: Interpreter, name: Value, fields: Value, **options:
     raise Failure("a named tuple")
 
 
-for _name in ("logging.getLogger", "transformers.utils.logging.get_logger"):
-    NAMES[_name] = Native(_name, lambda interpreter, *args, **kwargs: _logger, raw=True)
 _logger_class = NativeClass("logging.Logger")
 for _name in ("warning", "info", "debug", "error", "critical", "exception", "log", "warning_once", "info_once"):
     _logger_class.members[_name] = Native(f"logging.Logger.{_name}", lambda *args, **kwargs: None, lazy=True)
 _logger = Instance(_logger_class)
+for _name in ("logging.getLogger", "transformers.utils.logging.get_logger"):
+    NAMES[_name] = Native(_name, lambda interpreter, *args, **kwargs: _logger, raw=True)
 for _name in ("warn", "simplefilter", "filterwarnings", "warn_explicit"):
     NAMES[f"warnings.{_name}"] = Native(f"warnings.{_name}", lambda *args, **kwargs: None, lazy=True)
 
