@@ -10,7 +10,7 @@ from kunport_codegen.expression import symbol
 from kunport_codegen.graph import DType, Graph, Node, refs
 
 from kunport.analysis.config_object import configuration_object
-from kunport.analysis.interpreter import Failure, Interpreter, Raised
+from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.interpreter.calls import run_forward
 from kunport.analysis.library import Target
 from kunport.analysis.library.installed import installation
@@ -91,7 +91,7 @@ def _load(interpreter: Interpreter, module: str, architecture: str) -> SourceCla
         cls = namespace.get(architecture)
     except KeyError:
         raise KunportError(f"{module} defines no class {architecture}.", "Name one of its classes.") from None
-    except (Failure, Raised) as problem:
+    except (NotUnderstoodError, RaisedError) as problem:
         raise KunportError(f"{architecture} in {module} cannot be read: {problem}.", "Check the source.") from None
     if not isinstance(cls, SourceClass):
         raise KunportError(f"{architecture} in {module} is not a class.", "Name the class of a language model.")
@@ -108,7 +108,7 @@ def _run(interpreter: Interpreter, model: Instance) -> Value:
         options = {"use_cache": False} if _takes(interpreter, model, "use_cache") else {}
         try:
             result = run_forward(interpreter, model, [], {"input_ids": ids, **options}, frame)
-        except (Failure, Raised) as problem:
+        except (NotUnderstoodError, RaisedError) as problem:
             result = interpreter.unknown(str(problem), ids)
     return _logits(interpreter, result)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kunport_codegen.graph import DType
 
-from kunport.analysis.interpreter import Failure, Interpreter, Raised
+from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.interpreter.attributes import MISSING, class_member
 from kunport.analysis.interpreter.containers import lift
 from kunport.analysis.values import Class, Instance, NativeClass, SourceClass
@@ -44,7 +44,7 @@ def configuration_object(
     if config_class is not None:
         try:
             found = interpreter.load(config_class[0]).get(config_class[1])
-        except (Failure, Raised, KeyError) as problem:
+        except (NotUnderstoodError, RaisedError, KeyError) as problem:
             found = None
             interpreter.trace.note(f"the configuration class {config_class[1]} cannot be read: {problem}")
         if isinstance(found, SourceClass):

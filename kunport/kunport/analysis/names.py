@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import libcst as cst
 
 from kunport.analysis.interpreter.scope import Scope
-from kunport.analysis.interpreter.signals import Failure
+from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.intrinsics.registry import external
 from kunport.analysis.source import Chunk, Root, SourceFile
 from kunport.analysis.values import Opaque, PythonModule, Value
@@ -59,12 +59,12 @@ class Namespace:
 
         Raises:
             KeyError: the file does not bind it.
-            Failure: what it is bound to cannot be evaluated.
+            NotUnderstoodError: what it is bound to cannot be evaluated.
         """
         if name in self._values:
             return self._values[name]
         if name in self._pending:
-            raise Failure(f"{name} depends on itself in {self.file.name}")
+            raise NotUnderstoodError(f"{name} depends on itself in {self.file.name}")
         if (value := external(f"{self.dotted}.{name}")) is not None:
             return value
         bindings = self.bindings().get(name)

@@ -9,7 +9,7 @@ from typing import Any
 from kunport_codegen.expression import Scalar, unwrap
 from kunport_codegen.graph import Location, Module, Parameter
 
-from kunport.analysis.interpreter import Failure, Interpreter, Raised
+from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.values import Instance, NativeClass, SourceClass, Tensor, Value, is_subclass
 
 _MODULE = "torch.nn.Module"
@@ -102,7 +102,7 @@ def class_constant(interpreter: Interpreter, instance: Instance, name: str) -> V
     """An attribute that the source's class may have, None where it has none that can be read."""
     try:
         return interpreter.attribute(instance, name)
-    except (Failure, Raised):
+    except (NotUnderstoodError, RaisedError):
         return None
 
 

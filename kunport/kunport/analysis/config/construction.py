@@ -14,7 +14,7 @@ from typing import Any
 
 from kunport.analysis.config.field_types import fits
 from kunport.analysis.config.intrinsics import BASE, BASE_MEMBERS
-from kunport.analysis.interpreter import Failure, Interpreter, Raised
+from kunport.analysis.interpreter import NotUnderstoodError, Interpreter, RaisedError
 from kunport.analysis.interpreter.attributes import MISSING, class_member
 from kunport.analysis.interpreter.calls import record_fields
 from kunport.analysis.values import Function, Instance, Native, Opaque, SourceClass, Value
@@ -29,7 +29,7 @@ def construct(interpreter: Interpreter, cls: SourceClass, fields: dict[str, Any]
     Where the constructor is not understood, every attribute that it could have changed is an `Opaque` with the reason.
 
     Raises:
-        Raised: the class refuses the fields.
+        RaisedError: the class refuses the fields.
     """
     _prepare(interpreter, cls)
     config = Instance(cls)
@@ -40,8 +40,8 @@ def construct(interpreter: Interpreter, cls: SourceClass, fields: dict[str, Any]
             made: Instance = interpreter.instantiate(cls, [], copy.deepcopy(own))
             return made
         interpreter.call(initializer, [config], copy.deepcopy(fields))
-    except (Failure, Raised) as problem:
-        if isinstance(problem, Raised) and problem.name in _REFUSALS:
+    except (NotUnderstoodError, RaisedError) as problem:
+        if isinstance(problem, RaisedError) and problem.name in _REFUSALS:
             raise
         _forget(interpreter, config, fields, f"the constructor of {cls.name} was not understood ({problem})")
     return config
@@ -82,7 +82,7 @@ def _constructor(cls: SourceClass) -> Native:
 def _default(interpreter: Interpreter, cls: SourceClass, name: str) -> Value:
     default = class_member(interpreter, cls.mro, name)
     if default is MISSING:
-        raise Raised("ValueError", f"the field {name} is missing")
+        raise RaisedError("ValueError", f"the field {name} is missing")
     return interpreter.field_default(default)
 
 
@@ -98,7 +98,7 @@ def _check_types(cls: SourceClass, names: list[str], given: dict[str, Value]) ->
     for name in names:
         if name in given and name in annotations and not fits(annotations[name], given[name]):
             kind = ast.unparse(annotations[name])
-            raise Raised("ValueError", f"the field {name} must be {kind} but is {given[name]!r}")
+            raise RaisedError("ValueError", f"the field {name} must be {kind} but is {given[name]!r}")
 
 
 def _validate(interpreter: Interpreter, this: Instance) -> None:
@@ -107,7 +107,7 @@ def _validate(interpreter: Interpreter, this: Instance) -> None:
     for name in sorted(each for each in names if each.startswith("validate_")):
         try:
             interpreter.call(interpreter.attribute(this.cls, name), [this], {})
-        except Failure:
+        except NotUnderstoodError:
             continue  # a check that is not understood refuses nothing
 
 

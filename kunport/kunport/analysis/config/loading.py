@@ -8,7 +8,7 @@ import libcst as cst
 
 from kunport.analysis.config.construction import construct
 from kunport.analysis.config.plain import plain_fields
-from kunport.analysis.interpreter import Failure, Interpreter, Raised
+from kunport.analysis.interpreter import NotUnderstoodError, Interpreter, RaisedError
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.library.installed import installation
 from kunport.analysis.library.target import Target
@@ -29,7 +29,7 @@ class _Interpreter(Interpreter):
     def message(self, node: cst.BaseExpression, scope: Scope) -> str:
         try:
             text = self.evaluate(node, scope)
-        except (Failure, Raised):
+        except (NotUnderstoodError, RaisedError):
             return ""
         return " ".join(text.split()) if isinstance(text, str) else ""
 
@@ -60,7 +60,7 @@ def load_config(target: Target) -> dict[str, Any]:
         fields["name_or_path"] = str(target.checkpoint or "")
     try:
         return plain_fields(interpreter, construct(interpreter, cls, fields))
-    except Raised as problem:
+    except RaisedError as problem:
         raise KunportError(
             f"{target.config_class} refuses the configuration: {problem.message.rstrip('.') or problem.name}.",
             "Correct it in config.json.",

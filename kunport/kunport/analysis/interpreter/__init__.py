@@ -14,7 +14,7 @@ from kunport_codegen.graph import DType, Location, Node
 from kunport.analysis.interpreter import attributes, calls, containers, expressions, operations, statements, tensors
 from kunport.analysis.interpreter.loops import Turn
 from kunport.analysis.interpreter.scope import Scope
-from kunport.analysis.interpreter.signals import Failure, Raised, Signal
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Signal
 from kunport.analysis.intrinsics import external
 from kunport.analysis.names import Names, Namespace
 from kunport.analysis.shapes import TensorType
@@ -57,11 +57,11 @@ class Interpreter:
         """The module of a dotted name.
 
         Raises:
-            Failure: no source root has it.
+            NotUnderstoodError: no source root has it.
         """
         namespace = self.names.namespace(dotted)
         if namespace is None:
-            raise Failure(f"there is no module {dotted}")
+            raise NotUnderstoodError(f"there is no module {dotted}")
         return namespace
 
     def call(self, value: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -88,7 +88,7 @@ class Interpreter:
         except KeyError:
             value = external(f"builtins.{name}")
             if isinstance(value, Opaque):
-                raise Raised("NameError", f"the name {name} is not defined") from None
+                raise RaisedError("NameError", f"the name {name} is not defined") from None
             return value
 
     def bind(self, name: str, value: Value, scope: Scope) -> None:
@@ -120,7 +120,7 @@ class Interpreter:
         """What a module's top-level ``if`` decides, None where that is not known."""
         try:
             return self.truth(expressions.evaluate(self, self.expression(test, scope), scope))
-        except (Failure, Raised):
+        except (NotUnderstoodError, RaisedError):
             return None
 
     # Statements, expressions and where they stand
@@ -162,7 +162,7 @@ class Interpreter:
         elif isinstance(target, cst.Tuple | cst.List):
             self._unpack(target.elements, value, scope)
         else:
-            raise Failure(f"an assignment to {type(target).__name__}")
+            raise NotUnderstoodError(f"an assignment to {type(target).__name__}")
 
     def _unpack(self, targets: Any, value: Value, scope: Scope) -> None:
         values = tensors.unpacked(self, value, len(targets)) if isinstance(value, Unknown) else self.iterate(value)
@@ -171,7 +171,7 @@ class Interpreter:
             stop = len(values) - (len(targets) - star - 1)
             values = [*values[:star], values[star:stop], *values[stop:]]
         if len(values) != len(targets):
-            raise Raised("ValueError", f"{len(values)} values to unpack into {len(targets)} names")
+            raise RaisedError("ValueError", f"{len(values)} values to unpack into {len(targets)} names")
         for element, each in zip(targets, values, strict=True):
             self.assign(element.value, each, scope)
 
@@ -220,7 +220,7 @@ class Interpreter:
                 self.trace.decide(expr, value.value if plain else True)
             return value.value
         if isinstance(value, Tensor | Unknown):
-            raise Failure("a plain value is needed where a tensor stands")
+            raise NotUnderstoodError("a plain value is needed where a tensor stands")
         return value
 
     def is_type(self, value: Value) -> bool:
@@ -231,9 +231,9 @@ class Interpreter:
         """Whether the source that runs now stands in a ``try``."""
         return self._handlers > 0
 
-    def contains(self, problem: Failure | Raised) -> bool:
+    def contains(self, problem: NotUnderstoodError | RaisedError) -> bool:
         """Whether a problem stops at the call that runs now."""
-        return self._contain and not (isinstance(problem, Raised) and self._handlers)
+        return self._contain and not (isinstance(problem, RaisedError) and self._handlers)
 
     @contextmanager
     def handling(self) -> Iterator[None]:
@@ -306,4 +306,4 @@ class Interpreter:
         return [values[position] for position in order]
 
 
-__all__ = ["Failure", "Interpreter", "Raised"]
+__all__ = ["Interpreter", "NotUnderstoodError", "RaisedError"]

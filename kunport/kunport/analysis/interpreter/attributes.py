@@ -9,7 +9,7 @@ from kunport_codegen.graph import DType
 
 from kunport.analysis.interpreter import containers
 from kunport.analysis.interpreter.operations import describe, is_tensor
-from kunport.analysis.interpreter.signals import Failure, Raised
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import external
 from kunport.analysis.values import (
     Bound,
@@ -61,8 +61,8 @@ def get(interpreter: Interpreter, value: Value, name: str) -> Value:
     """``value.name``.
 
     Raises:
-        Raised: there is no such attribute (AttributeError).
-        Failure: whether there is one is not known.
+        RaisedError: there is no such attribute (AttributeError).
+        NotUnderstoodError: whether there is one is not known.
     """
     if isinstance(value, Instance):
         return _of_instance(interpreter, value, name)
@@ -91,7 +91,7 @@ def get(interpreter: Interpreter, value: Value, name: str) -> Value:
             return getattr(value, name)
     elif containers.has_method(unwrap(value), name):
         return containers.method(value, name)
-    raise Raised("AttributeError", f"{describe(value)} has no attribute {name}")
+    raise RaisedError("AttributeError", f"{describe(value)} has no attribute {name}")
 
 
 def _of_instance(interpreter: Interpreter, value: Instance, name: str) -> Value:
@@ -110,10 +110,12 @@ def _of_instance(interpreter: Interpreter, value: Instance, name: str) -> Value:
     if getter is not MISSING:
         return interpreter.call(bind(interpreter, getter, value), [name], {})
     if value.partial:
-        raise Failure(f"{describe(value.cls)} was only built in part ({value.partial}), so that .{name} is not known")
+        raise NotUnderstoodError(
+            f"{describe(value.cls)} was only built in part ({value.partial}), so that .{name} is not known"
+        )
     if reason := _unread_ancestor(value.cls):
-        raise Failure(f"the attribute {name} may come from {reason}")
-    raise Raised("AttributeError", f"{value.cls.short} has no attribute {name}")
+        raise NotUnderstoodError(f"the attribute {name} may come from {reason}")
+    raise RaisedError("AttributeError", f"{value.cls.short} has no attribute {name}")
 
 
 def _unread_ancestor(cls: Class) -> str:
@@ -135,8 +137,8 @@ def _of_class(interpreter: Interpreter, value: Class, name: str) -> Value:
         if isinstance(value, NativeClass) and (inner := external(f"{value.name}.{name}")) is not None:
             return inner
         if reason := _unread_ancestor(value):
-            raise Failure(f"the attribute {name} may come from {reason}")
-        raise Raised("AttributeError", f"{value.name} has no attribute {name}")
+            raise NotUnderstoodError(f"the attribute {name} may come from {reason}")
+        raise RaisedError("AttributeError", f"{value.name} has no attribute {name}")
     if isinstance(found, Function) and found.kind == "classmethod":
         return Bound(value, found)
     if isinstance(found, Native) and found.classmethod:
@@ -152,8 +154,8 @@ def _of_super(interpreter: Interpreter, value: Super, name: str) -> Value:
         found = _OBJECT[name]
     if found is MISSING:
         if reason := _unread_ancestor(value.owner):
-            raise Failure(f"the attribute {name} may come from {reason}")
-        raise Raised("AttributeError", f"super() has no attribute {name}")
+            raise NotUnderstoodError(f"the attribute {name} may come from {reason}")
+        raise RaisedError("AttributeError", f"super() has no attribute {name}")
     return bind(interpreter, found, receiver)
 
 
@@ -182,7 +184,7 @@ def _of_function(value: Function | Native, name: str) -> Value:
         return value.setter
     if name == "__doc__":
         return None
-    raise Raised("AttributeError", f"{value.name} has no attribute {name}")
+    raise RaisedError("AttributeError", f"{value.name} has no attribute {name}")
 
 
 def put(interpreter: Interpreter, value: Value, name: str, new: Value) -> None:
@@ -203,11 +205,11 @@ def put(interpreter: Interpreter, value: Value, name: str, new: Value) -> None:
     elif isinstance(value, Opaque):
         pass  # a flag of a package, such as a backend's precision
     else:
-        raise Failure(f"setting the attribute {name} of {describe(value)}")
+        raise NotUnderstoodError(f"setting the attribute {name} of {describe(value)}")
 
 
 def delete(interpreter: Interpreter, value: Value, name: str) -> None:
     if isinstance(value, Instance) and name in value.attributes:
         del value.attributes[name]
     else:
-        raise Raised("AttributeError", f"{describe(value)} has no attribute {name}")
+        raise RaisedError("AttributeError", f"{describe(value)} has no attribute {name}")

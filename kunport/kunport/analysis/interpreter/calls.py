@@ -13,7 +13,7 @@ from kunport_codegen.graph import Frame
 from kunport.analysis.interpreter import attributes, operations, statements
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.scope import Scope
-from kunport.analysis.interpreter.signals import Failure, Raised, Return
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Return
 from kunport.analysis.values import (
     Bound,
     Class,
@@ -41,8 +41,8 @@ def call(interpreter: Interpreter, value: Value, args: list[Value], kwargs: dict
     """``value(*args, **kwargs)``; what the source's functions fail at becomes an unknown value.
 
     Raises:
-        Raised: the source raises, and something around catches.
-        Failure: the call itself makes no sense to the analysis.
+        RaisedError: the source raises, and something around catches.
+        NotUnderstoodError: the call itself makes no sense to the analysis.
     """
     if isinstance(value, Bound):
         return call(interpreter, value.function, [value.receiver, *args], kwargs)
@@ -60,7 +60,7 @@ def call(interpreter: Interpreter, value: Value, args: list[Value], kwargs: dict
         return interpreter.unknown(f"{value.name} is {value.reason}", *args, *kwargs.values())
     if isinstance(value, Unknown):
         return interpreter.unknown(value.reason, value, *args, *kwargs.values())
-    raise Failure(f"a call of {operations.describe(value)}")
+    raise NotUnderstoodError(f"a call of {operations.describe(value)}")
 
 
 def call_native(interpreter: Interpreter, value: Native, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -72,7 +72,7 @@ def call_native(interpreter: Interpreter, value: Native, args: list[Value], kwar
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         if interpreter.debug:
             raise
-        raise Failure(f"{value.name} with arguments that the analysis does not know ({error})") from error
+        raise NotUnderstoodError(f"{value.name} with arguments that the analysis does not know ({error})") from error
 
 
 def _decided(interpreter: Interpreter, value: Value) -> Value:
@@ -84,7 +84,7 @@ def _call_instance(interpreter: Interpreter, value: Instance, args: list[Value],
     if not is_subclass(value.cls, MODULE):
         method = interpreter.find(value, "__call__")
         if method is None:
-            raise Failure(f"a call of an object of {value.cls.short}")
+            raise NotUnderstoodError(f"a call of an object of {value.cls.short}")
         return call(interpreter, method, args, kwargs)
     with interpreter.trace.entered("module", value.cls.short, value.path or "") as frame:
         return run_forward(interpreter, value, args, kwargs, frame)
@@ -96,7 +96,7 @@ def run_forward(
     """A module's forward, in the frame that is open for it."""
     method = interpreter.find(value, "forward")
     if method is None:
-        raise Failure(f"{value.cls.short} has no forward")
+        raise NotUnderstoodError(f"{value.cls.short} has no forward")
     function = method.function if isinstance(method, Bound) else method
     if isinstance(function, Function):
         result = _contained(interpreter, function, [value, *args], kwargs, frame)
@@ -118,10 +118,10 @@ def _contained(
     where, depth = interpreter.trace.where, interpreter.depth
     try:
         return _run(interpreter, function, args, kwargs, frame)
-    except (Failure, Raised) as problem:
+    except (NotUnderstoodError, RaisedError) as problem:
         if not interpreter.contains(problem):
             raise
-        reason = problem.reason if isinstance(problem, Failure) else f"{function.name} raises {problem}"
+        reason = problem.reason if isinstance(problem, NotUnderstoodError) else f"{function.name} raises {problem}"
         result = interpreter.unknown(reason, *args, *kwargs.values())
         if function.name == "__init__" and isinstance(args[0], Instance):
             args[0].partial = args[0].partial or f"{interpreter.trace.where}: {reason}"
@@ -136,7 +136,7 @@ def _run(
 ) -> Value:
     interpreter.depth += 1
     if interpreter.depth > _DEPTH:
-        raise Failure(f"calls nested deeper than {_DEPTH}")
+        raise NotUnderstoodError(f"calls nested deeper than {_DEPTH}")
     scope = Scope(function.scope.namespace, function.scope, function=function, receiver=args[0] if args else None)
     _bind_parameters(interpreter, function, args, kwargs, scope)
     if isinstance(function.node, cst.Lambda):
@@ -178,7 +178,7 @@ def _bind_parameters(
         named = {}
     if rest or named:
         surplus = ", ".join(named) or f"{len(rest)} more"
-        raise Raised("TypeError", f"{function.name} does not take {surplus}")
+        raise RaisedError("TypeError", f"{function.name} does not take {surplus}")
 
 
 def _argument(function: Function, name: str, named: dict[str, Value]) -> Value:
@@ -186,7 +186,7 @@ def _argument(function: Function, name: str, named: dict[str, Value]) -> Value:
         return named.pop(name)
     if name in function.defaults:
         return function.defaults[name]
-    raise Raised("TypeError", f"{function.name} needs {name}")
+    raise RaisedError("TypeError", f"{function.name} needs {name}")
 
 
 def make_function(
@@ -231,7 +231,7 @@ def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> 
     try:
         cls.mro = linearize(cls, cls.bases)
     except TypeError as error:
-        raise Failure(str(error)) from None
+        raise NotUnderstoodError(str(error)) from None
     for name, statement in _members(node.body):
         cls.members.setdefault(name, []).append(statement)
     decorators = [interpreter.expression(each, scope) for each in node.decorator_list]
@@ -295,12 +295,12 @@ def _fill_record(
     names = record_fields(cls)
     values = dict(zip(names, args, strict=False)) | kwargs
     if unexpected := set(values) - set(names):
-        raise Raised("TypeError", f"{cls.name} has no field {', '.join(sorted(unexpected))}")
+        raise RaisedError("TypeError", f"{cls.name} has no field {', '.join(sorted(unexpected))}")
     for name in names:
         if name not in values:
             default = attributes.class_member(interpreter, cls.mro, name)
             if default is attributes.MISSING:
-                raise Raised("TypeError", f"{cls.name} needs {name}")
+                raise RaisedError("TypeError", f"{cls.name} needs {name}")
             values[name] = interpreter.field_default(default)
         instance.attributes[name] = values[name]
     if (after := interpreter.find(instance, "__post_init__")) is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kunport_codegen.expression import Scalar, apply, field, unwrap
 
 from kunport.analysis.interpreter import operations
-from kunport.analysis.interpreter.signals import Failure, Raised
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.values import FieldDict, FieldList, Instance, Native, OrderedSet, Value
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def method(value: Value, name: str) -> Value:
         try:
             return _run(interpreter, value, name, list(args), kwargs)
         except _ERRORS as error:
-            raise Raised(type(error).__name__, str(error)) from None
+            raise RaisedError(type(error).__name__, str(error)) from None
 
     return Native(f"{type(bare).__name__}.{name}", call, raw=True)
 
@@ -73,25 +73,25 @@ def item(interpreter: Interpreter, value: Value, key: Value) -> Value:
     """``value[key]``.
 
     Raises:
-        Raised: there is no such item.
-        Failure: the value has no items that the analysis knows.
+        RaisedError: there is no such item.
+        NotUnderstoodError: the value has no items that the analysis knows.
     """
     if operations.is_tensor(value):
         return interpreter.operator("getitem", (value, key), {})
     if isinstance(value, Instance):
         if (getter := interpreter.find(value, "__getitem__")) is not None:
             return interpreter.call(getter, [key], {})
-        raise Failure(f"an item of {operations.describe(value.cls)}")
+        raise NotUnderstoodError(f"an item of {operations.describe(value.cls)}")
     if isinstance(value, list | tuple | dict | str | range):
         try:
             return value[_key(interpreter, value, key)]
         except _ERRORS as error:
-            raise Raised(type(error).__name__, str(error)) from None
+            raise RaisedError(type(error).__name__, str(error)) from None
     if isinstance(value, Scalar) and isinstance(value.value, str):
         return item(interpreter, interpreter.pin(value), key)
     if interpreter.is_type(value):
         return value  # a generic type such as ``tuple[int]``
-    raise Failure(f"an item of {operations.describe(value)}")
+    raise NotUnderstoodError(f"an item of {operations.describe(value)}")
 
 
 def _key(interpreter: Interpreter, value: Value, key: Value) -> Value:
@@ -101,7 +101,7 @@ def _key(interpreter: Interpreter, value: Value, key: Value) -> Value:
     if isinstance(key, tuple):
         return tuple(interpreter.pin(each) for each in key)
     if operations.is_tensor(key):
-        raise Failure("a Python container indexed by a tensor")
+        raise NotUnderstoodError("a Python container indexed by a tensor")
     return interpreter.pin(key)
 
 
@@ -114,25 +114,25 @@ def set_item(interpreter: Interpreter, value: Value, key: Value, new: Value) -> 
         try:
             value[_key(interpreter, value, key)] = new
         except _ERRORS as error:
-            raise Raised(type(error).__name__, str(error)) from None
+            raise RaisedError(type(error).__name__, str(error)) from None
     else:
-        raise Failure(f"setting an item of {operations.describe(value)}")
+        raise NotUnderstoodError(f"setting an item of {operations.describe(value)}")
 
 
 def delete_item(interpreter: Interpreter, value: Value, key: Value) -> None:
     if not isinstance(value, list | dict):
-        raise Failure(f"deleting an item of {operations.describe(value)}")
+        raise NotUnderstoodError(f"deleting an item of {operations.describe(value)}")
     try:
         del value[_key(interpreter, value, key)]
     except _ERRORS as error:
-        raise Raised(type(error).__name__, str(error)) from None
+        raise RaisedError(type(error).__name__, str(error)) from None
 
 
 def iterate(interpreter: Interpreter, value: Value) -> list[Value]:
     """The items that a loop over the value meets.
 
     Raises:
-        Failure: they are not known.
+        NotUnderstoodError: they are not known.
     """
     if isinstance(value, list | tuple | range | OrderedSet | str | dict):
         return list(value)
@@ -145,10 +145,10 @@ def iterate(interpreter: Interpreter, value: Value) -> list[Value]:
             value, "__getitem__"
         ) is not None:
             return [item(interpreter, value, index) for index in range(unwrap(interpreter.call(length, [], {})))]
-        raise Failure(f"a loop over {operations.describe(value.cls)}")
+        raise NotUnderstoodError(f"a loop over {operations.describe(value.cls)}")
     if hasattr(value, "__next__") and not isinstance(value, itertools.cycle | itertools.count):
         return list(value)
-    raise Failure(f"a loop over {operations.describe(value)}")
+    raise NotUnderstoodError(f"a loop over {operations.describe(value)}")
 
 
 def mapping(interpreter: Interpreter, value: Value) -> dict[Value, Value]:
@@ -161,7 +161,7 @@ def mapping(interpreter: Interpreter, value: Value) -> dict[Value, Value]:
         return {key: item(interpreter, value, key) for key in iterate(interpreter, interpreter.call(keys, [], {}))}
     if isinstance(value, list | tuple):
         return {interpreter.pin(key): each for key, each in (iterate(interpreter, pair) for pair in value)}
-    raise Failure(f"{operations.describe(value)} used as a dictionary")
+    raise NotUnderstoodError(f"{operations.describe(value)} used as a dictionary")
 
 
 def lift(value: Any, path: str) -> Value:

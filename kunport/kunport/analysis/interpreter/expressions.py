@@ -10,7 +10,7 @@ from kunport_codegen.expression import Expr, Scalar
 
 from kunport.analysis.interpreter import operations
 from kunport.analysis.interpreter.scope import Scope
-from kunport.analysis.interpreter.signals import Failure
+from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.values import Function, Native, OrderedSet, Super, Value
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ def evaluate(interpreter: Interpreter, node: cst.BaseExpression, scope: Scope) -
     """The value of an expression.
 
     Raises:
-        Failure: the expression is of a kind, or has operands, that the analysis does not know.
+        NotUnderstoodError: the expression is of a kind, or has operands, that the analysis does not know.
     """
     handler = _HANDLERS.get(type(node))
     if handler is None:
-        raise Failure(f"an expression of kind {type(node).__name__}")
+        raise NotUnderstoodError(f"an expression of kind {type(node).__name__}")
     return handler(interpreter, node, scope)
 
 
@@ -233,7 +233,7 @@ def _super(interpreter: Interpreter, scope: Scope, args: list[Value]) -> Value:
         if isinstance(inner.function, Function) and inner.function.owner is not None:
             return Super(inner.function.owner, inner.receiver)
         inner = inner.parent
-    raise Failure("super() outside of a method")
+    raise NotUnderstoodError("super() outside of a method")
 
 
 def _ellipsis(interpreter: Interpreter, node: cst.Ellipsis, scope: Scope) -> Value:

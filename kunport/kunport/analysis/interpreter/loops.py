@@ -10,7 +10,7 @@ from kunport_codegen.graph import Body, Ref
 
 from kunport.analysis.interpreter.operations import describe
 from kunport.analysis.interpreter.scope import Scope
-from kunport.analysis.interpreter.signals import CONTINUE, Failure, Signal
+from kunport.analysis.interpreter.signals import CONTINUE, NotUnderstoodError, Signal
 from kunport.analysis.shapes import TensorType
 from kunport.analysis.values import Tensor, Unknown, Value
 
@@ -37,7 +37,7 @@ def over_rows(interpreter: Interpreter, node: cst.For, values: Tensor, scope: Sc
     The body is run twice: once to learn which values it replaces, and once with fresh ids in their place.
 
     Raises:
-        Failure: the body leaves the loop, or replaces what is not a tensor.
+        NotUnderstoodError: the body leaves the loop, or replaces what is not a tensor.
     """
     before = dict(scope.variables)
     with interpreter.trace.collected():
@@ -47,7 +47,7 @@ def over_rows(interpreter: Interpreter, node: cst.For, values: Tensor, scope: Sc
     if unsound := [
         name for name in names if not isinstance(before[name], Tensor) or not isinstance(after[name], Tensor)
     ]:
-        raise Failure(f"a loop over the rows of a tensor that changes {', '.join(unsound)}")
+        raise NotUnderstoodError(f"a loop over the rows of a tensor that changes {', '.join(unsound)}")
     for cell, old in turn.written.items():
         _put(cell, old)
     scope.variables = dict(before)
@@ -92,7 +92,7 @@ def _turn(interpreter: Interpreter, node: cst.For, values: Tensor, scope: Scope)
             if signal is CONTINUE:
                 break
             if signal is not None:
-                raise Failure("a loop over the rows of a tensor that ends early")
+                raise NotUnderstoodError("a loop over the rows of a tensor that ends early")
     finally:
         interpreter.turns.pop()
     return turn, turn.first, dict(scope.variables)
@@ -105,18 +105,20 @@ def undecided(interpreter: Interpreter, node: cst.If, test: Value, scope: Scope)
     ``skip``; of any other, the variables that its branches bind are unknown afterwards.
 
     Raises:
-        Failure: a branch returns or leaves a loop.
+        NotUnderstoodError: a branch returns or leaves a loop.
     """
     if node.orelse is None and _only_complains(node.body):
         return None
     if _is_continue(node.body) and node.orelse is None and interpreter.turns and isinstance(test, Tensor):
         turn = interpreter.turns[-1]
         if turn.written or turn.skip is not None:
-            raise Failure("a turn of a loop that is left half-way")
+            raise NotUnderstoodError("a turn of a loop that is left half-way")
         turn.skip = test
         return None
     if _leaves(node):
-        raise Failure(f"a branch on {describe(test) if not isinstance(test, Tensor) else 'the values of a tensor'}")
+        raise NotUnderstoodError(
+            f"a branch on {describe(test) if not isinstance(test, Tensor) else 'the values of a tensor'}"
+        )
     reason = "bound in a branch that is only decided when the model runs"
     for name in sorted(_bound(node)):
         old = scope.variables.get(name)

@@ -10,7 +10,7 @@ import libcst as cst
 from kunport_codegen.expression import OPERATORS, Expr, Scalar, apply, const, unwrap
 from kunport_codegen.graph import DType
 
-from kunport.analysis.interpreter.signals import Failure, Raised
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.values import (
     FieldDict,
     FieldList,
@@ -98,7 +98,7 @@ def binary(interpreter: Interpreter, operator: type[cst.CSTNode], left: Value, r
     ):
         if scalar == "or_":  # a union of types
             return (*_as_tuple(left), *_as_tuple(right))
-        raise Failure(f"the operator {special} on {describe(left)} and {describe(right)}")
+        raise NotUnderstoodError(f"the operator {special} on {describe(left)} and {describe(right)}")
     if isinstance(left, str) and scalar == "mod":
         return left  # only messages are formatted this way, and their text means nothing to the graph
     return scalar_operator(interpreter, scalar, left, right)
@@ -123,7 +123,7 @@ def scalar_operator(interpreter: Interpreter, name: str, *operands: Value) -> Va
         plain = [interpreter.pin(operand) for operand in operands]
         return (_PLAIN.get(name) or OPERATORS[name][2])(*plain)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError, KeyError) as error:
-        raise Raised(type(error).__name__, str(error)) from None
+        raise RaisedError(type(error).__name__, str(error)) from None
 
 
 def compare(interpreter: Interpreter, name: str, left: Value, right: Value) -> Value:
@@ -153,7 +153,7 @@ def _plain_comparison(interpreter: Interpreter, name: str, left: Value, right: V
     try:
         return OPERATORS[name][2](left, right)
     except TypeError as error:
-        raise Raised("TypeError", str(error)) from None
+        raise RaisedError("TypeError", str(error)) from None
 
 
 def with_fields(name: str, *operands: Value) -> Scalar | None:
@@ -209,17 +209,17 @@ def _identity(name: str, left: Value, right: Value) -> Value:
 
 def _membership(interpreter: Interpreter, name: str, left: Value, right: Value) -> Value:
     if isinstance(left, Unknown) or isinstance(right, Unknown):
-        raise Failure("membership of an unknown value")
+        raise NotUnderstoodError("membership of an unknown value")
     if isinstance(right, Instance):
         if right.items is not None:
             found = unwrap(left) in right.items
         elif (method := interpreter.find(right, "__contains__")) is not None:
             return interpreter.call(method, [left], {})
         else:
-            raise Failure(f"membership in {describe(right)}")
+            raise NotUnderstoodError(f"membership in {describe(right)}")
         return found == (name == "in")
     if isinstance(right, Opaque):
-        raise Failure(f"membership in {right.name}, which is {right.reason}")
+        raise NotUnderstoodError(f"membership in {right.name}, which is {right.reason}")
     if isinstance(left, Scalar) or isinstance(right, Scalar | FieldList | FieldDict):
         # A list of constants is written as a tuple, which an expression can hash.
         exprs = expression(left), expression(tuple(right) if type(right) is list else right)
@@ -242,18 +242,18 @@ def truth(interpreter: Interpreter, value: Value) -> bool:
     """Whether a branch on the value is taken; a decision on a scalar is recorded.
 
     Raises:
-        Failure: the value is only known when the model runs.
+        NotUnderstoodError: the value is only known when the model runs.
     """
     if isinstance(value, Scalar):
         outcome = bool(value.value)
         interpreter.trace.decide(value.expr if isinstance(value.value, bool) else Expr("bool", (value.expr,)), outcome)
         return outcome
     if isinstance(value, Tensor):
-        raise Failure("a branch on the values of a tensor")
+        raise NotUnderstoodError("a branch on the values of a tensor")
     if isinstance(value, Unknown):
-        raise Failure(f"a branch on an unknown value ({value.reason})")
+        raise NotUnderstoodError(f"a branch on an unknown value ({value.reason})")
     if isinstance(value, Opaque):
-        raise Failure(f"a branch on {value.name}, which is {value.reason}")
+        raise NotUnderstoodError(f"a branch on {value.name}, which is {value.reason}")
     if isinstance(value, Instance):
         if value.items is not None:
             return bool(value.items)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-class Failure(Exception):
+class NotUnderstoodError(Exception):
     """The analysis cannot go on here; ``reason`` completes "not understood: ...". Contained at the nearest call."""
 
     def __init__(self, reason: str) -> None:
@@ -14,7 +14,7 @@ class Failure(Exception):
         self.reason = reason
 
 
-class Raised(Exception):
+class RaisedError(Exception):
     """The source raises an exception of this name."""
 
     def __init__(self, name: str, message: str = "") -> None:

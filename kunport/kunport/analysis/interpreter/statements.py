@@ -12,7 +12,7 @@ from libcst.helpers import get_full_name_for_node
 from kunport.analysis.interpreter import loops, operations
 from kunport.analysis.interpreter.expressions import evaluate, index
 from kunport.analysis.interpreter.scope import Scope
-from kunport.analysis.interpreter.signals import BREAK, CONTINUE, Failure, Raised, Return, Signal
+from kunport.analysis.interpreter.signals import BREAK, CONTINUE, NotUnderstoodError, RaisedError, Return, Signal
 from kunport.analysis.intrinsics.registry import PACKAGES
 from kunport.analysis.values import NativeClass, Opaque, SourceClass, Tensor, Unknown
 
@@ -26,12 +26,12 @@ def execute(interpreter: Interpreter, node: cst.CSTNode, scope: Scope) -> Signal
     """Runs a statement.
 
     Raises:
-        Failure: it is of a kind, or meets values, that the analysis does not know.
-        Raised: the source raises.
+        NotUnderstoodError: it is of a kind, or meets values, that the analysis does not know.
+        RaisedError: the source raises.
     """
     handler = _HANDLERS.get(type(node))
     if handler is None:
-        raise Failure(f"a statement of kind {type(node).__name__}")
+        raise NotUnderstoodError(f"a statement of kind {type(node).__name__}")
     interpreter.begin(node, scope)
     return handler(interpreter, node, scope)
 
@@ -95,11 +95,11 @@ def _raise(interpreter: Interpreter, node: cst.Raise, scope: Scope) -> None:
     """The exception's arguments are messages: evaluating them is left to interpreters that report them."""
     raised = node.exc.func if isinstance(node.exc, cst.Call) else node.exc
     if raised is None:
-        raise Raised("Exception")
+        raise RaisedError("Exception")
     value = evaluate(interpreter, raised, scope)
     name = value.short if isinstance(value, NativeClass | SourceClass) else getattr(value, "name", "Exception")
     arguments = node.exc.args if isinstance(node.exc, cst.Call) else ()
-    raise Raised(str(name).rpartition(".")[2], interpreter.message(arguments[0].value, scope) if arguments else "")
+    raise RaisedError(str(name).rpartition(".")[2], interpreter.message(arguments[0].value, scope) if arguments else "")
 
 
 def _import(interpreter: Interpreter, node: cst.Import | cst.ImportFrom, scope: Scope) -> None:
@@ -108,7 +108,7 @@ def _import(interpreter: Interpreter, node: cst.Import | cst.ImportFrom, scope: 
     for name, imported in scope.namespace.imports(statement):
         value = interpreter.names.resolve(imported.module, imported.name)
         if isinstance(value, Opaque) and value.name.partition(".")[0] not in PACKAGES and interpreter.catches:
-            raise Raised("ModuleNotFoundError", f"No module named {imported.module}")
+            raise RaisedError("ModuleNotFoundError", f"No module named {imported.module}")
         interpreter.bind(name, value, scope)
 
 
@@ -189,7 +189,7 @@ def _while(interpreter: Interpreter, node: cst.While, scope: Scope) -> Signal | 
             return None
         if isinstance(signal, Return):
             return signal
-    raise Failure(f"a while loop of more than {_TURNS} turns")
+    raise NotUnderstoodError(f"a while loop of more than {_TURNS} turns")
 
 
 def _with(interpreter: Interpreter, node: cst.With, scope: Scope) -> Signal | None:
@@ -206,7 +206,7 @@ def _try(interpreter: Interpreter, node: cst.Try, scope: Scope) -> Signal | None
     try:
         with interpreter.handling():
             signal = block(interpreter, node.body.body, scope)
-    except Raised as raised:
+    except RaisedError as raised:
         handler = next((each for each in node.handlers if _catches(each, raised)), None)
         if handler is None:
             raise
@@ -225,7 +225,7 @@ def _try(interpreter: Interpreter, node: cst.Try, scope: Scope) -> Signal | None
 _BASES = {"ModuleNotFoundError": "ImportError", "KeyError": "LookupError", "IndexError": "LookupError"}
 
 
-def _catches(handler: cst.ExceptHandler, raised: Raised) -> bool:
+def _catches(handler: cst.ExceptHandler, raised: RaisedError) -> bool:
     if handler.type is None:
         return True
     caught = [each.value for each in handler.type.elements] if isinstance(handler.type, cst.Tuple) else [handler.type]

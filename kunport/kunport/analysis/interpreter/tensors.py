@@ -8,7 +8,7 @@ from kunport_codegen.expression import Scalar, fields_of, symbols_of, unwrap
 from kunport_codegen.graph import DType, Ref
 
 from kunport.analysis.interpreter import views
-from kunport.analysis.interpreter.signals import Failure, Raised
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import DEVICE, TENSOR_MEMBERS
 from kunport.analysis.intrinsics.signatures import normalize
 from kunport.analysis.shapes import RULES, ShapeError, TensorType, canonical, infer
@@ -112,7 +112,7 @@ def argument(interpreter: Interpreter, value: Value) -> Any:
     """A value as a node's argument.
 
     Raises:
-        Failure: no node can hold it.
+        NotUnderstoodError: no node can hold it.
     """
     if isinstance(value, Tensor | Unknown):
         return Ref(value.id)
@@ -134,13 +134,13 @@ def argument(interpreter: Interpreter, value: Value) -> Any:
         return slice(*(argument(interpreter, each) for each in (value.start, value.stop, value.step)))
     if isinstance(value, Instance) and (fields := interpreter.record(value)) is not None:
         return {key: argument(interpreter, each) for key, each in fields.items() if each is not None}
-    raise Failure("an operand that is neither a tensor nor a plain value")
+    raise NotUnderstoodError("an operand that is neither a tensor nor a plain value")
 
 
 def argument_or_none(interpreter: Interpreter, value: Value) -> Any:
     try:
         return argument(interpreter, value)
-    except Failure:
+    except NotUnderstoodError:
         return None
 
 
@@ -149,7 +149,7 @@ def arguments(interpreter: Interpreter, values: dict[str, Value]) -> dict[str, A
     for name, value in values.items():
         try:
             found[name] = argument(interpreter, value)
-        except Failure:
+        except NotUnderstoodError:
             continue
     return found
 
@@ -211,15 +211,15 @@ def rows(interpreter: Interpreter, value: Value) -> list[Value]:
     """The rows that a loop over a tensor meets.
 
     Raises:
-        Failure: only the data tell how many there are.
+        NotUnderstoodError: only the data tell how many there are.
     """
     if isinstance(value, Unknown):
-        raise Failure(f"a loop over an unknown value ({value.reason})")
+        raise NotUnderstoodError(f"a loop over an unknown value ({value.reason})")
     if not value.type.shape:
-        raise Raised("TypeError", "iteration over a tensor without dimensions")
+        raise RaisedError("TypeError", "iteration over a tensor without dimensions")
     count = value.type.shape[0]
     if depends_on_data(value):
-        raise Failure("a loop over a tensor whose length only the data tell")
+        raise NotUnderstoodError("a loop over a tensor whose length only the data tell")
     if isinstance(count, Scalar) and symbols_of(count.expr):
         interpreter.trace.note(f"{interpreter.trace.where}: a loop over {count.expr} was unrolled {count.value} times")
     return [interpreter.operator("getitem", (value, position), {}) for position in range(unwrap(count))]
@@ -253,7 +253,7 @@ def attribute(interpreter: Interpreter, value: Value, name: str) -> Value:
     if name in ("T", "mT", "real", "imag"):
         return interpreter.operator(name, (value,), {})
     if name.startswith("_") and not name.endswith("_"):
-        raise Raised("AttributeError", f"a tensor has no attribute {name}")
+        raise RaisedError("AttributeError", f"a tensor has no attribute {name}")
     return Bound(value, TENSOR_MEMBERS.get(name) or _method(name))
 
 
@@ -273,4 +273,4 @@ def dtype_attribute(value: DType, name: str) -> Value:
     if name == "itemsize":
         digits = "".join(character for character in value.name if character.isdigit())
         return int(digits) // 8 if digits else 4
-    raise Raised("AttributeError", f"a dtype has no attribute {name}")
+    raise RaisedError("AttributeError", f"a dtype has no attribute {name}")

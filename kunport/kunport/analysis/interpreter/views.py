@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kunport_codegen.expression import unwrap
 
-from kunport.analysis.interpreter.signals import Failure
+from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.values import Tensor, Value, View
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def write_back(interpreter: Interpreter, cell: Tensor) -> None:
     """After a write to ``cell``: puts what it holds into the tensor it is a view of.
 
     Raises:
-        Failure: the view cannot be undone.
+        NotUnderstoodError: the view cannot be undone.
     """
     view = cell.view
     if view is None:
@@ -65,6 +65,6 @@ def write_back(interpreter: Interpreter, cell: Tensor) -> None:
         inverse = tuple(order.index(dim) for dim in range(len(order)))
         interpreter.write(view.base, interpreter.operator("permute", (cell, inverse), {}))
     else:
-        raise Failure(f"a write through a tensor made by {view.op}")
+        raise NotUnderstoodError(f"a write through a tensor made by {view.op}")
     view.version = view.base.version
     cell.view = view

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kunport_codegen.expression import Scalar, unwrap
 
 from kunport.analysis.interpreter.operations import describe, is_tensor, plain, scalar_operator, with_fields
-from kunport.analysis.interpreter.signals import Failure, Raised
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import NAMES, member, native, native_class
 from kunport.analysis.values import (
     Bound,
@@ -94,7 +94,7 @@ def _number(name: str, convert: type) -> None:
         if isinstance(value, Tensor) and not value.type.shape:
             return value  # a number that only the data tell; it still works as an index or an operand
         if is_tensor(value):
-            raise Failure(f"{name}() of {describe(value)}")
+            raise NotUnderstoodError(f"{name}() of {describe(value)}")
         if rest or isinstance(unwrap(value), str):
             return convert(interpreter.pin(value), *rest)
         return scalar_operator(interpreter, name, value)
@@ -152,7 +152,7 @@ def _range(interpreter: Interpreter, *bounds: Value) -> Value:
             )
     numbers = [unwrap(bound) for bound in bounds]
     if not all(isinstance(number, int) for number in numbers):
-        raise Failure("a range whose bounds are not known")
+        raise NotUnderstoodError("a range whose bounds are not known")
     return range(*numbers)
 
 
@@ -186,7 +186,7 @@ def _isinstance(interpreter: Interpreter, value: Value, kinds: Value) -> Value:
     name = kinds.name.rpartition(".")[2] if isinstance(kinds, NativeClass | Opaque) else ""
     if is_tensor(value):
         if not isinstance(value, Tensor) and name not in ("int", "float", "str", "bool", "dict"):
-            raise Failure(f"the type of {describe(value)}")
+            raise NotUnderstoodError(f"the type of {describe(value)}")
         return name in ("Tensor", "LongTensor", "FloatTensor", "BoolTensor", "IntTensor")
     bare = unwrap(value)
     if name in ("dict", "Mapping", "OrderedDict"):
@@ -216,7 +216,7 @@ def _getattr(interpreter: Interpreter, value: Value, name: Value, *default: Valu
     try:
         with interpreter.handling():
             return interpreter.attribute(value, interpreter.pin(name))
-    except Raised as raised:
+    except RaisedError as raised:
         if default and raised.name == "AttributeError":
             return default[0]
         raise
@@ -227,7 +227,7 @@ def _hasattr(interpreter: Interpreter, value: Value, name: Value) -> Value:
     try:
         with interpreter.handling():
             interpreter.attribute(value, interpreter.pin(name))
-    except Raised as raised:
+    except RaisedError as raised:
         if raised.name == "AttributeError":
             return False
         raise
@@ -251,13 +251,13 @@ def _len(interpreter: Interpreter, value: Value) -> Value:
     if isinstance(value, Instance):
         if (method := interpreter.find(value, "__len__")) is not None:
             return interpreter.call(method, [], {})
-        raise Failure(f"the length of {describe(value.cls)}")
+        raise NotUnderstoodError(f"the length of {describe(value.cls)}")
     if isinstance(value, FieldList | FieldDict) and (held := with_fields("len", value)) is not None:
         return held
     if isinstance(value, Scalar):
         return scalar_operator(interpreter, "len", value)
     if not isinstance(value, list | tuple | dict | str | range):
-        raise Failure(f"the length of {describe(value)}")
+        raise NotUnderstoodError(f"the length of {describe(value)}")
     return len(value)
 
 
@@ -268,9 +268,9 @@ def _extreme(name: str) -> None:
         if not items:
             if "default" in named:
                 return named["default"]
-            raise Raised("ValueError", f"{name}() of nothing")
+            raise RaisedError("ValueError", f"{name}() of nothing")
         if any(map(is_tensor, items)):
-            raise Failure(f"{name}() of tensors")
+            raise NotUnderstoodError(f"{name}() of tensors")
         if key is not None:
             ordered = interpreter.sorted(items, key=key, reverse=name == "max")
             return ordered[0]
@@ -372,7 +372,7 @@ def _next(interpreter: Interpreter, values: Value, *default: Value) -> Value:
         return each
     if default:
         return default[0]
-    raise Raised("StopIteration")
+    raise RaisedError("StopIteration")
 
 
 @native("builtins.id", raw=True)
@@ -397,7 +397,7 @@ def _print(interpreter: Interpreter, *args: Value, **kwargs: Value) -> Value:
 
 @native("builtins.super")
 def _super(interpreter: Interpreter, *args: Value) -> Value:
-    raise Failure("super in a place where the analysis does not expect it")
+    raise NotUnderstoodError("super in a place where the analysis does not expect it")
 
 
 @native("builtins.property", "functools.cached_property")

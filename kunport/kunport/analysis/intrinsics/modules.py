@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import DType
 
-from kunport.analysis.interpreter.signals import Failure, Raised
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import member, native, native_class
 from kunport.analysis.shapes import TensorType
 from kunport.analysis.values import Instance, Native, NativeClass, Tensor, Value, is_subclass
@@ -123,7 +123,7 @@ def _getitem(interpreter: Interpreter, this: Instance, key: Value) -> Value:
     try:
         return this.items[bare] if isinstance(this.items, dict) and isinstance(bare, str) else _items(this)[bare]
     except (KeyError, IndexError) as error:
-        raise Raised(type(error).__name__, str(error)) from None
+        raise RaisedError(type(error).__name__, str(error)) from None
 
 
 def _setitem(interpreter: Interpreter, this: Instance, key: Value, value: Value) -> None:
@@ -346,4 +346,4 @@ for _name in ("CrossEntropyLoss", "BCEWithLogitsLoss", "MSELoss"):
 
 @native("torch.nn.utils.parametrizations.weight_norm", raw=True)
 def _parametrized(interpreter: Interpreter, *args: Value, **options: Value) -> Value:
-    raise Failure("a parametrized module")
+    raise NotUnderstoodError("a parametrized module")

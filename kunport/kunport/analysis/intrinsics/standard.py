@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kunport_codegen.expression import OPERATORS
 
 from kunport.analysis.interpreter.operations import is_tensor, plain, scalar_operator
-from kunport.analysis.interpreter.signals import Failure, Raised
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import NAMES, member, native, native_class
 from kunport.analysis.values import (
     FieldDict,
@@ -38,7 +38,7 @@ def _mathematics(name: str) -> None:
     @native(f"math.{name}", f"numpy.{name}", raw=True)
     def call(interpreter: Interpreter, *args: Value) -> Value:
         if any(map(is_tensor, args)):
-            raise Failure(f"math.{name} of a tensor")
+            raise NotUnderstoodError(f"math.{name} of a tensor")
         if name in OPERATORS:
             return scalar_operator(interpreter, name, *args)
         return getattr(math, name)(*(interpreter.pin(each) for each in args))
@@ -186,7 +186,7 @@ def _defaultdict(interpreter: Interpreter, factory: Value = None, *args: Value) 
 
 @native("collections.namedtuple", raw=True)
 def _namedtuple(interpreter: Interpreter, name: Value, fields: Value, **options: Value) -> Value:
-    raise Failure("a named tuple")
+    raise NotUnderstoodError("a named tuple")
 
 
 _logger_class = NativeClass("logging.Logger")
@@ -204,7 +204,7 @@ def _import_module(interpreter: Interpreter, name: Value, package: Value = None)
     """Only what is read as source can be imported: optional packages are taken to be absent."""
     found = interpreter.names.resolve(name, None)
     if isinstance(found, Opaque):
-        raise Raised("ModuleNotFoundError", f"No module named {name}")
+        raise RaisedError("ModuleNotFoundError", f"No module named {name}")
     return found
 
 

@@ -8,7 +8,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import DType
 
 from kunport.analysis.interpreter.containers import product
-from kunport.analysis.interpreter.signals import Failure
+from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.intrinsics.registry import NAMES, tensor_member
 from kunport.analysis.values import Native, Tensor, Unknown, Value
 
@@ -85,7 +85,7 @@ def _cast(interpreter: Interpreter, x: Tensor, dtype: DType) -> Value:
 def _type(interpreter: Interpreter, x: Tensor, dtype: Value = None) -> Value:
     if isinstance(dtype, DType):
         return _cast(interpreter, x, dtype)
-    raise Failure("a dtype by its old name")
+    raise NotUnderstoodError("a dtype by its old name")
 
 
 @tensor_member("type_as")
@@ -113,7 +113,7 @@ def _sizes(args: tuple[Value, ...], options: dict[str, Value], *names: str) -> t
 @tensor_member("view", "reshape")
 def _reshape(interpreter: Interpreter, x: Tensor, *args: Value, **options: Value) -> Value:
     if args and isinstance(args[0], DType):
-        raise Failure("a view under another dtype")
+        raise NotUnderstoodError("a view under another dtype")
     return interpreter.operator("reshape", (x, _sizes(args, options, "shape", "size")), {})
 
 
@@ -199,9 +199,9 @@ def _item(interpreter: Interpreter, x: Tensor) -> Value:
 
 @tensor_member("tolist", "numpy")
 def _tolist(interpreter: Interpreter, x: Tensor) -> Value:
-    raise Failure("a tensor's values as plain numbers")
+    raise NotUnderstoodError("a tensor's values as plain numbers")
 
 
 @tensor_member("stride")
 def _stride(interpreter: Interpreter, x: Tensor, *dim: Value) -> Value:
-    raise Failure("a tensor's memory layout")
+    raise NotUnderstoodError("a tensor's memory layout")

@@ -8,7 +8,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import DType
 
 from kunport.analysis.interpreter.operations import is_tensor
-from kunport.analysis.interpreter.signals import Failure
+from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.intrinsics.registry import NAMES, member, native, native_class, tensor_member
 from kunport.analysis.values import Device, Function, Instance, Native, NativeClass, SourceClass, Value
 
@@ -195,7 +195,7 @@ def _size(interpreter: Interpreter, sizes: Value) -> Value:
 
 @native("torch.nn.functional.multi_head_attention_forward")
 def _refused(interpreter: Interpreter, *args: Value, **kwargs: Value) -> Value:
-    raise Failure("multi_head_attention_forward")
+    raise NotUnderstoodError("multi_head_attention_forward")
 
 
 @native("torch.utils.checkpoint.checkpoint", raw=True)
@@ -222,7 +222,7 @@ autograd_function.members["apply"] = Native("torch.autograd.Function.apply", _ap
 
 @native("torch.func.vmap", "torch.vmap", raw=True)
 def _vmap(interpreter: Interpreter, function: Value, *args: Value, **kwargs: Value) -> Value:
-    raise Failure("vmap")
+    raise NotUnderstoodError("vmap")
 
 
 # A normal distribution, of which models take the quantile function.

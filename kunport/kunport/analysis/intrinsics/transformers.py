@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import DType
 
-from kunport.analysis.interpreter.signals import Failure, Raised
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.modules import module
 from kunport.analysis.intrinsics.registry import DEVICE, NAMES, member, native, native_class
 from kunport.analysis.shapes import TensorType
@@ -61,7 +61,7 @@ def _input_embeddings(interpreter: Interpreter, this: Instance) -> Value:
     inner = this.attributes.get(interpreter.attribute(this, "base_model_prefix"))
     if isinstance(inner, Instance):
         return interpreter.call(interpreter.attribute(inner, "get_input_embeddings"), [], {})
-    raise Raised("NotImplementedError", "get_input_embeddings")
+    raise RaisedError("NotImplementedError", "get_input_embeddings")
 
 
 @member(pretrained, "get_output_embeddings")
@@ -73,7 +73,7 @@ def _output_embeddings(interpreter: Interpreter, this: Instance) -> Value:
 def _head_mask(interpreter: Interpreter, this: Instance, head_mask: Value, layers: Value, *rest: Value) -> Value:
     if head_mask is None:
         return [None] * unwrap(layers)
-    raise Failure("a head mask")
+    raise NotUnderstoodError("a head mask")
 
 
 # Helpers that ask how the model is being run: eagerly, without a cache, on one device.
@@ -116,12 +116,12 @@ NAMES["transformers.modeling_utils.AttentionInterface"] = _registry_class
 def _interface(interpreter: Interpreter, this: Instance, implementation: Value, default: Value = None) -> Value:
     if implementation == "eager" and default is not None:
         return default
-    raise Failure(f"the attention implementation {implementation}")
+    raise NotUnderstoodError(f"the attention implementation {implementation}")
 
 
 @member(_registry_class, "__getitem__")
 def _interface_item(interpreter: Interpreter, this: Instance, implementation: Value) -> Value:
-    raise Failure(f"the attention implementation {implementation}, which is not the model's own")
+    raise NotUnderstoodError(f"the attention implementation {implementation}, which is not the model's own")
 
 
 @member(_registry_class, "__setitem__", "register", raw=True)
