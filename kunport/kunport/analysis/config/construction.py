@@ -14,7 +14,7 @@ from typing import Any
 
 from kunport.analysis.config.field_types import fits
 from kunport.analysis.config.intrinsics import BASE, BASE_MEMBERS
-from kunport.analysis.interpreter import NotUnderstoodError, Interpreter, RaisedError
+from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.interpreter.attributes import MISSING, class_member
 from kunport.analysis.interpreter.calls import record_fields
 from kunport.analysis.values import Function, Instance, Native, Opaque, SourceClass, Value

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import libcst as cst
 
 from kunport.analysis.config.construction import construct
 from kunport.analysis.config.plain import plain_fields
-from kunport.analysis.interpreter import NotUnderstoodError, Interpreter, RaisedError
+from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
+from kunport.analysis.interpreter.operations import describe
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.library.installed import installation
 from kunport.analysis.library.target import Target
@@ -46,15 +48,7 @@ def load_config(target: Target) -> dict[str, Any]:
     """
     if target.config_class is None or target.config_file is None:
         return dict(target.raw_config)
-    library = installation()
-    transformers = Root(library.root, "transformers")
-    native = library.contains(target.config_file)
-    folder = library.root if native else target.root
-    interpreter = _Interpreter([transformers] if native else [Root(folder), transformers], contain=False)
-    dotted = ".".join(target.config_file.relative_to(folder).with_suffix("").parts)
-    cls = interpreter.load(dotted).get(target.config_class)
-    if not isinstance(cls, SourceClass):
-        raise KunportError(f"{target.config_class} in {target.config_file} is not a class.", "Check the source.")
+    interpreter, cls = _config_class(target.config_class, target.config_file, target.root)
     fields = dict(target.raw_config)
     if fields:
         fields["name_or_path"] = str(target.checkpoint or "")
@@ -65,3 +59,19 @@ def load_config(target: Target) -> dict[str, Any]:
             f"{target.config_class} refuses the configuration: {problem.message.rstrip('.') or problem.name}.",
             "Correct it in config.json.",
         ) from problem
+
+
+def _config_class(name: str, file: Path, root: Path) -> tuple[Interpreter, SourceClass]:
+    """The configuration's class, and an interpreter that has its source."""
+    library = installation()
+    transformers = Root(library.root, "transformers")
+    native = library.contains(file)
+    folder = library.root if native else root
+    interpreter = _Interpreter([transformers] if native else [Root(folder), transformers], contain=False)
+    try:
+        cls = interpreter.load(".".join(file.relative_to(folder).with_suffix("").parts)).get(name)
+    except (NotUnderstoodError, RaisedError, KeyError) as problem:
+        raise KunportError(f"{name} in {file} cannot be read: {problem}.", "Check the source.") from problem
+    if not isinstance(cls, SourceClass):
+        raise KunportError(f"{name} in {file} is not a class that can be read: {describe(cls)}.", "Check the source.")
+    return interpreter, cls
