@@ -17,7 +17,7 @@ def _shape(wanted: tuple[Any, ...], size: Any = None) -> tuple[Size, ...]:
     return tuple(map(sizes.as_size, sizes.flat(wanted if size is None else (size,))))
 
 
-@rule("zeros ones empty")
+@rule("zeros ones empty rand randn")
 def made(*wanted: Any, size: Any = None, dtype: DType | None = None) -> TensorType:
     return TensorType(_shape(wanted, size), dtype or dtypes.DEFAULT_FLOAT)
 
@@ -28,7 +28,7 @@ def full(size: Any, fill_value: Any, dtype: DType | None = None) -> TensorType:
     return TensorType(_shape((size,)), dtype or value)
 
 
-@rule("zeros_like ones_like empty_like full_like")
+@rule("zeros_like ones_like empty_like full_like rand_like randn_like")
 def like(x: TensorType, fill_value: Any = None, dtype: DType | None = None) -> TensorType:
     return TensorType(x.shape, dtype or x.dtype)
 

@@ -76,7 +76,7 @@ _SPECIAL: dict[str, Function] = {
     **dict.fromkeys(("cpu", "cuda"), _to),
 }
 # Operators that make a tensor from numbers and must be told where.
-_CREATE = frozenset(("arange", "empty", "eye", "full", "linspace", "ones", "tensor", "zeros"))
+_CREATE = frozenset(("arange", "empty", "eye", "full", "linspace", "ones", "rand", "randn", "tensor", "zeros"))
 
 
 @functools.cache

@@ -585,6 +585,8 @@ calls(
 )
 calls("full", st.tuples(drawing.shapes(1), st.sampled_from([0, 0.5, True])).map(lambda drawn: (drawn, {})))
 calls("zeros_like ones_like empty_like", only(tensors()))
+calls("rand randn", drawing.shapes(1).map(lambda drawn: (drawn, {})))
+calls("rand_like randn_like", only(tensors(dtypes=FLOATS)))
 calls("full_like", tensors().map(lambda drawn: ((drawn, 1), {})))
 calls("new_zeros new_ones new_empty", st.tuples(tensors(), drawing.shapes(1)).map(lambda drawn: (drawn, {})))
 calls("new_full", st.tuples(tensors(), drawing.shapes(1), st.just(1)).map(lambda drawn: (drawn, {})))
