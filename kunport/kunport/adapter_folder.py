@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kunport.errors import KunportError
 from kunport.folders import replaced_folder
 
+if TYPE_CHECKING:
+    from kunport.analysis import Analysis
+
 MANIFEST = "adapter.json"
 _REPORTS = ("report.html", "report.json")  # evidence for the adapter beside them, which goes when it goes
 _BY_PRODUCTS = ("__pycache__", ".pytest_cache")  # folders that Python and its tests leave behind
+
+
+def folder_for(analysis: Analysis, output: Path) -> Path:
+    """Where the adapter of a model goes: ``output/MODEL_TYPE``, or its architecture where it names no model type.
+
+    Raises:
+        KunportError: the model type is not the plain name of a folder.
+    """
+    name = analysis.model_type or analysis.architecture
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
+        raise KunportError(
+            f"The model type {name!r} is not a name that a folder can have.", "Correct model_type in config.json."
+        )
+    return output / name
 
 
 def write_adapter(files: Mapping[str, str], folder: Path) -> Path:

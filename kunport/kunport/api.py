@@ -25,8 +25,13 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
         KunportError: the model cannot be found, is no text decoder, or its source or checkpoint is broken.
     """
     from kunport.analysis import analyze as read
+    from kunport.analysis.checkpoint import has_weights
+    from kunport.analysis.fit import check_fit
 
-    return read(model, config=config)
+    analysis = read(model, config=config)
+    if not analysis.unknowns and analysis.checkpoint is not None and has_weights(analysis.checkpoint):
+        check_fit(analysis.graph, analysis.checkpoint, analysis.missing)
+    return analysis
 
 
 def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Path:
@@ -38,10 +43,10 @@ def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Pat
         NotPortableError: something is not understood, or has no place in the engine.
         KunportError: the folder holds an edited adapter or something else, or cannot be written.
     """
-    from kunport_codegen.emission import emit
+    from kunport_codegen.emission import EmissionError, emit
     from kunport_codegen.lowering.errors import LoweringError
 
-    from kunport.adapter_folder import write_adapter
+    from kunport.adapter_folder import folder_for, write_adapter
     from kunport.description import Unknown
 
     check_understood(analysis)
@@ -50,7 +55,9 @@ def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Pat
     except LoweringError as error:
         refusals = [Unknown(f"{refusal.op}: {refusal.reason}", refusal.where) for refusal in error.refusals]
         raise NotPortableError(refusals) from error
-    return write_adapter(files, Path(output) / analysis.model_type)
+    except EmissionError as error:
+        raise NotPortableError([Unknown(str(error), analysis.graph.modules[""].where)]) from error
+    return write_adapter(files, folder_for(analysis, Path(output)))
 
 
 def check_understood(analysis: Analysis) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kunport import api
-from kunport.adapter_folder import check_replaceable, holds_adapter
+from kunport.adapter_folder import check_replaceable, folder_for, holds_adapter
 from kunport.analysis import Analysis
 from kunport.description import Description, describe
 from kunport.errors import NotPortableError
@@ -49,7 +49,8 @@ def run(model: str | Path, output: Path, on_stage: OnStage | None, options: Mapp
     stages = _Stages(on_stage)
     case = _tiny_case(model)
     analysis = stages.run("analyze", lambda: api.analyze(case.architecture if case else model), _size)
-    check_replaceable(output / analysis.model_type)
+    folder = folder_for(analysis, output)
+    check_replaceable(folder)
     checkpoint = analysis.checkpoint
     try:
         if checkpoint is None:
@@ -60,7 +61,7 @@ def run(model: str | Path, output: Path, on_stage: OnStage | None, options: Mapp
             analysis = stages.run("analyze checkpoint", lambda: api.analyze(checkpoint), _size)
         adapter = stages.run("generate adapter", lambda: api.generate_adapter(analysis, output), str)
     except NotPortableError as error:
-        return _not_ported(analysis, error, output / analysis.model_type)
+        return _not_ported(analysis, error, folder)
     report = api.validate(adapter, checkpoint, analysis=analysis, on_stage=on_stage, **options)
     report.stages[:0] = stages.ended
     description = describe(analysis.graph)
