@@ -75,26 +75,37 @@ def _never_negative(polynomial: Polynomial) -> bool:
         if not all(map(_not_negative, atoms)):
             return False
         if coefficient < 0 and atoms:
-            bounds = [(atom, bound) for atom in atoms for bound in _upper_bounds(atom)]
-            return any(_never_negative(_replace(polynomial, atoms, atom, bound)) for atom, bound in bounds)
+            rest = {other: held for other, held in polynomial.items() if other != atoms}
+            bounds = [bound for atom in atoms for bound in _upper_bounds(atoms, atom)]
+            return any(_never_negative(_merge(rest, _times({(): coefficient}, bound))) for bound in bounds)
         if all(map(_positive, atoms)):
             floor += coefficient
     return floor >= 0
 
 
-def _upper_bounds(atom: Expr) -> list[Polynomial]:
-    """Simpler polynomials that an atom never exceeds: ``x // c`` is at most ``x / c``."""
-    if atom.op == "floordiv" and _constant(atom.args[1]) > 0:
-        return [_times({(): Fraction(1, _constant(atom.args[1]))}, _polynomial(atom.args[0]))]
-    return [_polynomial(operand) for operand in atom.args] if atom.op == "min" else []
+def _upper_bounds(atoms: tuple[Expr, ...], atom: Expr) -> list[Polynomial]:
+    """Polynomials that a product never exceeds, by a bound of one of its atoms: ``x // c * c`` is at most ``x``."""
+    rest = _without(atoms, (atom,))
+    if rest is None or atom.op not in ("floordiv", "min"):
+        return []
+    if atom.op == "min":
+        return [_times({rest: Fraction(1)}, _polynomial(operand)) for operand in atom.args]
+    divisor = _polynomial(atom.args[1])
+    if len(divisor) != 1:
+        return []
+    ((factors, coefficient),) = divisor.items()
+    left = _without(rest, factors)
+    return [_times({left: 1 / coefficient}, _polynomial(atom.args[0]))] if left is not None and coefficient > 0 else []
 
 
-def _replace(polynomial: Polynomial, atoms: tuple[Expr, ...], atom: Expr, bound: Polynomial) -> Polynomial:
-    """The polynomial with one atom of one of its products replaced."""
+def _without(atoms: tuple[Expr, ...], gone: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
+    """A product without some of its atoms, None if it does not have them."""
     rest = list(atoms)
-    rest.remove(atom)
-    without = {other: coefficient for other, coefficient in polynomial.items() if other != atoms}
-    return _merge(without, _times({tuple(rest): polynomial[atoms]}, bound))
+    for atom in gone:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest)
 
 
 def length(expr: Expr) -> int:
@@ -203,15 +214,11 @@ def _exact_quotient(dividend: Polynomial, divisor: Polynomial) -> Polynomial | N
     result: Polynomial = {}
     while dividend:
         highest = _leading(dividend)
-        rest = list(highest)
-        for atom in leading:
-            if atom not in rest:
-                return None
-            rest.remove(atom)
+        rest = _without(highest, leading)
         coefficient = dividend[highest] / divisor[leading]
-        if coefficient.denominator != 1:
+        if rest is None or coefficient.denominator != 1:
             return None
-        term = {tuple(rest): coefficient}
+        term = {rest: coefficient}
         result = _merge(result, term)
         dividend = _merge(dividend, _times(term, divisor), -1)
     return result

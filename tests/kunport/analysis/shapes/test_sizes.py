@@ -89,6 +89,14 @@ def test_what_slices_to_the_end_takes_no_minimum() -> None:
     assert shape_of("cat", [window, rest], dim=1)[1] == "sequence"
 
 
+def test_whole_groups_of_a_size_are_no_longer_than_it() -> None:
+    whole = apply("mul", apply("floordiv", SEQUENCE, GROUPS), GROUPS)
+    states = hidden(SEQUENCE, WIDTH)
+    assert shape_of("getitem", states, slice(None, whole))[0] == "sequence // config.num_groups * config.num_groups"
+    rest = infer("getitem", (states, slice(whole, None)), {})
+    assert shape_of("cat", [infer("getitem", (states, slice(None, whole)), {}), rest])[0] == "sequence"
+
+
 def test_numbers_without_names_stay_numbers() -> None:
     assert infer("reshape", (hidden(4, 6), -1, 8), {}) == hidden(3, 8)
 
