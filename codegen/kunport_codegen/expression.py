@@ -109,7 +109,7 @@ def apply(op: str, *operands: Plain | Scalar) -> Plain | Scalar:
         KeyError: the operator is not in `OPERATORS`.
         Exception: whatever the operator raises on these values (a division by zero, say).
     """
-    value = OPERATORS[op][2](*(unwrap(operand) for operand in operands))
+    value: Plain = OPERATORS[op][2](*(unwrap(operand) for operand in operands))
     if any(isinstance(operand, Scalar) for operand in operands):
         return Scalar(value, Expr(op, tuple(expr_of(operand) for operand in operands)))
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kunport_codegen.emission.companions import manifest, parity_test, readme
 from kunport_codegen.emission.identifiers import EmissionError, module_name
 from kunport_codegen.emission.model_file import model_file
 from kunport_codegen.graph import Graph
@@ -18,5 +19,12 @@ def emit(graph: Graph) -> dict[str, str]:
         LoweringError: something in the model has no place in the engine; every such operator is named.
         EmissionError: the model has a form that no adapter is written for, or a name that cannot stand in code.
     """
-    model = lower(graph, recognize(graph))
-    return {f"{module_name(graph.model_type)}.py": model_file(model)}
+    facts = recognize(graph)
+    model = lower(graph, facts)
+    module = module_name(graph.model_type)
+    files = {
+        f"{module}.py": model_file(model),
+        "README.md": readme(model, facts),
+        f"test_{module}.py": parity_test(model),
+    }
+    return {**files, "adapter.json": manifest(model, files)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from kunport_codegen.emission.identifiers import identifier
 from kunport_codegen.emission.values import expressions, occurrences, render
@@ -10,7 +11,7 @@ from kunport_codegen.expression import Expr, Scalar, fields_of, symbols_of
 from kunport_codegen.graph import DType
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import Op, basename
-from kunport_codegen.lowering.members import QUANT, Item, Member, Value
+from kunport_codegen.lowering.members import QUANT, Choice, Item, Member, Name, Value
 from kunport_codegen.lowering.structure import Body
 
 
@@ -34,11 +35,15 @@ class Constructor:
         """The buffer that keeps a constant tensor, named as the module that makes it names the value."""
         value = step.results[0]
         if value not in self.buffers:
-            expr = step.args[0].expr if isinstance(step.args[0], Scalar) else None
-            names = [name for path in self._makers(value) for name in [_declared(self.model, path).get(expr)] if name]
-            name = names[0].removeprefix("scalar_") if names else self._name(expr) if expr is not None else "constant"
-            self.buffers[value] = (self._unused(name), step)
+            self.buffers[value] = (self._unused(self._buffer_name(step)), step)
         return f"self.{self.buffers[value][0]}"
+
+    def _buffer_name(self, step: Op) -> str:
+        if not isinstance(step.args[0], Scalar):
+            return "constant"
+        expr = step.args[0].expr
+        declared = [_declared(self.model, path).get(expr) for path in self._makers(step.results[0])]
+        return next((name.removeprefix("scalar_") for name in declared if name), self._name(expr))
 
     def _makers(self, value: int) -> list[str]:
         """The modules that use a constant, as the source has them."""
@@ -62,9 +67,8 @@ class Constructor:
     def lines(self) -> list[str]:
         """What follows ``super().__init__()``."""
         built = [line for step in self._building_steps() for line in self._built(step)]
-        values = [value for _, value in built if value is not None]
-        names = self._locals(values)
-        written = [self._write(name, value, names) for name, value in built]
+        names = self._locals([value for _, value in built])
+        written = [line for name, value in built for line in self._write(name, value, names)]
         head = [f"{name} = {render(expr, {})}" for expr, name in names.items() if not name.startswith("self.")]
         head += [f"{name} = {render(expr, _without(names, expr))}" for expr, name in self.attributes.items()]
         head += [self._buffer(name, step, names) for name, step in self.buffers.values()]
@@ -111,29 +115,39 @@ class Constructor:
                 names[expr] = identifier(name)
         return names
 
-    def _write(self, name: str, value: Value, names: dict[Expr, str]) -> str:
+    def _write(self, name: str, value: Value, names: dict[Expr, str]) -> list[str]:
         target = f"self.{identifier(name)}"
         if isinstance(value, Body):
-            return f'{target} = {identifier(value.cls)}(vllm_config, prefix=f"{{prefix}}.{identifier(name)}")'
+            return [f'{target} = {identifier(value.cls)}(vllm_config, prefix=f"{{prefix}}.{identifier(name)}")']
         if isinstance(value, Member):
-            return f"{target} = {construction(value, names)}"
+            member, hoisted = _hoisted(value, names)
+            return [*hoisted, f"{target} = {construction(member, names)}"]
         if isinstance(value, tuple):
             member, attribute = value
-            return f"{target} = {render(Item(member.name, attribute), names)} * {_factor(member.args[1], names)}"
+            return [f"{target} = {render(Item(member.name, attribute), names)} * {_factor(member.args[1], names)}"]
         sizes = ", ".join(render(size, names) for size in value.shape)
-        return f"{target} = nn.Parameter(torch.empty({sizes}))"
-
+        return [f"{target} = nn.Parameter(torch.empty({sizes}))"]
 
     def _buffer(self, name: str, step: Op, names: dict[Expr, str]) -> str:
-        """Not part of the checkpoint; of the model's dtype, which is torch's default during construction, or its own."""
+        """No part of the checkpoint. Without a dtype it has the model's, which is torch's default while it is built."""
         dtype = step.kwargs.get("dtype")
         own = f", dtype=torch.{identifier(dtype.name)}" if isinstance(dtype, DType) and dtype.name != "model" else ""
-        return f'self.register_buffer("{identifier(name)}", torch.tensor({render(step.args[0], names)}{own}), persistent=False)'
+        tensor = f"torch.tensor({render(step.args[0], names)}{own})"
+        return f'self.register_buffer("{identifier(name)}", {tensor}, persistent=False)'
 
 
 def _factor(value: Value, names: dict[Expr, str]) -> str:
     text = render(value, names)
     return f"({text})" if " " in text else text
+
+
+def _hoisted(member: Member, names: dict[Expr, str]) -> tuple[Member, list[str]]:
+    """The member with its choices by layer in variables of their own, and the lines that set these."""
+    choices = {key: value for key, value in member.kwargs.items() if isinstance(value, Choice)}
+    variables = {key: identifier(key).removeprefix("per_layer_") for key in choices}
+    lines = [f"{variables[key]} = {render(value, names)}" for key, value in choices.items()]
+    kwargs = {key: Name(variables[key]) if key in choices else value for key, value in member.kwargs.items()}
+    return replace(member, kwargs=kwargs), lines
 
 
 def construction(member: Member, names: dict[Expr, str]) -> str:
@@ -176,5 +190,3 @@ def _declared(model: LoweredModel, path: str) -> dict[Expr, str]:
 
 def _without(names: dict[Expr, str], expr: Expr) -> dict[Expr, str]:
     return {other: name for other, name in names.items() if other != expr}
-
-

@@ -6,10 +6,14 @@ from kunport_codegen.graph import Location
 from kunport_codegen.lowering.members import Choice, Member
 from kunport_codegen.lowering.structure import Body
 
+_WIDTH = 110  # of 120 columns, four are the indent and six the quotes
+
 
 def describe(body: Body) -> str:
-    """What the class does and what is special about it; "source: file:line" last."""
-    members = {step.member.factory: step.member for step in body.steps if step.name == "call" and step.member is not None}
+    """What the class does and what is special about it, with the source's file and line."""
+    members = {
+        step.member.factory: step.member for step in body.steps if step.name == "call" and step.member is not None
+    }
     inner = body.children()
     if "Attention" in members:
         text = ", ".join(["Attention", *_attention(body, members)])
@@ -23,7 +27,13 @@ def describe(body: Body) -> str:
         text = "Decoder layer" + _residual(body)
     else:
         text = "Part of the model"
-    return f"{text}; source: {place(body.where)}."
+    return docstring(text, body.where)
+
+
+def docstring(text: str, where: Location) -> str:
+    """``text (file.py:12).`` on one line, or the place in a paragraph of its own where one line is too short for it."""
+    line = f"{text} ({place(where).rpartition('/')[2]})."
+    return line if len(line) <= _WIDTH else f"{text}.\n\n    Source: {place(where).rpartition('/')[2]}.\n    "
 
 
 def place(where: Location) -> str:
@@ -56,5 +66,3 @@ def _attention(body: Body, members: dict[str, Member]) -> list[str]:
 def _residual(body: Body) -> str:
     threaded = len(body.outputs) == 2
     return ", handing on what is to be added to the residual" if threaded else ""
-
-

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
-
-from ruff.__main__ import find_ruff_bin
+import sysconfig
 
 
 def format_python(code: str, name: str) -> str:
@@ -13,7 +13,17 @@ def format_python(code: str, name: str) -> str:
     Raises:
         ValueError: the code does not parse.
     """
-    command = [find_ruff_bin(), "format", "--isolated", "--no-cache", "--line-length", "120", "--stdin-filename", name, "-"]
+    command = [
+        shutil.which("ruff", path=sysconfig.get_path("scripts")) or "ruff",
+        "format",
+        "--isolated",
+        "--no-cache",
+        "--line-length",
+        "120",
+        "--stdin-filename",
+        name,
+        "-",
+    ]
     result = subprocess.run(command, input=code, capture_output=True, text=True, check=False)
     if result.returncode:
         raise ValueError(f"{name} does not parse: {result.stderr.strip()}")

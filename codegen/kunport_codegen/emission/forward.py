@@ -179,6 +179,6 @@ def _one_more(fewer: tuple[Any, ...], more: tuple[Any, ...]) -> int | None:
 
 def _below(parameter: str, owner: str) -> str:
     inside = parameter.removeprefix(f"{owner}.") if owner else parameter
-    if not inside or inside == parameter and owner:
+    if not inside or (inside == parameter and owner):
         raise EmissionError(f"{owner or 'the model'} reads {parameter}, which belongs to another module")
     return ".".join(identifier(part) for part in inside.split("."))

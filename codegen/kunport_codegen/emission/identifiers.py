@@ -33,7 +33,7 @@ def literal(value: Any) -> str:
     Raises:
         EmissionError: it is no bool, number, string or None.
     """
-    if isinstance(value, float) and value != value or value in (float("inf"), float("-inf")):
+    if (isinstance(value, float) and value != value) or value in (float("inf"), float("-inf")):
         return f'float("{value}")'
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)

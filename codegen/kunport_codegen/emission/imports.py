@@ -14,7 +14,6 @@ _HOMES = {
     "ClassVar": "typing",
     "torch": "",
     "nn": "torch",
-    "F": "torch.nn",
     "HeadsRMSNorm": "kunport_model_adapters.norms",
     "check_guards": "kunport_model_adapters.guards",
     "ungroup_qkv": "kunport_model_adapters.weights",
@@ -50,7 +49,6 @@ _HOMES = {
     "re": "",
 }
 _STANDARD = frozenset(("collections.abc", "itertools", "math", "typing", "re"))
-_ALIASES = {"F": "functional as F"}
 
 
 def import_block(code: str) -> str:
@@ -71,6 +69,5 @@ def import_block(code: str) -> str:
 
 
 def _sorted(names: Iterable[str]) -> list[str]:
-    """Constants, classes, then the rest, each by name: the order within one import."""
-    ordered = sorted(names, key=lambda name: (0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2, name))
-    return [_ALIASES.get(name, name) for name in ordered]
+    """Classes, then the rest, each by name: the order within one import."""
+    return sorted(names, key=lambda name: (not name[0].isupper(), name))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kunport_codegen.emission.classes import forward_of, input_names
 from kunport_codegen.emission.constructor import Constructor
-from kunport_codegen.emission.descriptions import place
+from kunport_codegen.emission.descriptions import docstring
 from kunport_codegen.emission.identifiers import EmissionError, identifier
 from kunport_codegen.emission.values import render
 from kunport_codegen.graph import Ref
@@ -22,7 +22,8 @@ class InnerSource:
 
     Attributes:
         setup: constructor lines up to the layers; ``after`` those after them.
-        embed: lines that turn ``input_ids`` into vectors; ``start`` what the first stage does to these before the layers.
+        embed: lines that turn ``input_ids`` into vectors.
+        start: what the first stage does to these before the layers.
         carried: names of what one layer hands to the next, and one stage to the next, ``returned`` in the order of a
             layer's results; ``initial`` are (name, what the first layer is given under it).
         layer: the layers' class, ``layers`` their attribute, ``count`` how many, ``call`` the call's arguments.
@@ -53,9 +54,13 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
         EmissionError: its steps are not an embedding, one list of layers and something after them.
     """
     runs = [step for step in body.steps if step.name == "layers"]
-    tables = [step for step in body.steps if step.member is not None and step.member.factory == "VocabParallelEmbedding"]
+    tables = [
+        step for step in body.steps if step.member is not None and step.member.factory == "VocabParallelEmbedding"
+    ]
     if len(runs) != 1 or len(tables) != 1:
-        raise EmissionError(f"{body.cls} has {len(tables)} token tables and {len(runs)} lists of layers, not one of each")
+        raise EmissionError(
+            f"{body.cls} has {len(tables)} token tables and {len(runs)} lists of layers, not one of each"
+        )
     run, table = runs[0], tables[0]
     layers: LayerList = run.fact
     constructor = Constructor(model, body)
@@ -68,10 +73,19 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
     start = [step for step in before if step.name != "input" and not any(step is part for part in skipped)]
 
     names = input_names(model, layers.body)
-    carried = [names[value] for value, index in zip(layers.body.inputs, layers.carried, strict=True) if index is not None]
+    carried = [
+        names[value] for value, index in zip(layers.body.inputs, layers.carried, strict=True) if index is not None
+    ]
     entering = [arg.id for arg, index in zip(run.args, layers.carried, strict=True) if index is not None]
-    first = forward_of(model, [*leaves, *start], [value for value in entering if value >= 0], {embedded: "hidden_states", POSITIONS: "positions"}, set(),
-                       constructor, body.path)
+    first = forward_of(
+        model,
+        [*leaves, *start],
+        [value for value in entering if value >= 0],
+        {embedded: "hidden_states", POSITIONS: "positions"},
+        set(),
+        constructor,
+        body.path,
+    )
     first_lines = [line for statement in first.plan.statements for line in first.statement(statement)]
     initial = [
         (name, "None" if value == NO_RESIDUAL else first.value(Ref(value))[0])
@@ -79,14 +93,18 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
     ]
     returned = _returned(layers, carried)
     final_names = dict(zip(run.results, returned, strict=True))
-    finish = forward_of(model, [*leaves, *after], body.outputs, {**final_names, POSITIONS: "positions"}, set(), constructor, body.path)
-    embed = forward_of(model, [*leaves, *embedding], [embedded], {table.args[0].id: "input_ids"}, set(), constructor, body.path)
+    finish = forward_of(
+        model, [*leaves, *after], body.outputs, {**final_names, POSITIONS: "positions"}, set(), constructor, body.path
+    )
+    embed = forward_of(
+        model, [*leaves, *embedding], [embedded], {table.args[0].id: "input_ids"}, set(), constructor, body.path
+    )
     finish_lines, embed_lines = finish.lines(), embed.lines()
     lines = constructor.lines()
     split = next((index for index, line in enumerate(lines) if _belongs_after(line, after)), len(lines))
     return InnerSource(
         name=identifier(body.cls),
-        doc=f"Embedding, layers and final norm; source: {place(body.where)}.",
+        doc=docstring("Embedding, layers and final norm", body.where),
         setup=lines[:split],
         after=lines[split:],
         embed=embed_lines,
@@ -121,5 +139,3 @@ def _returned(layers: LayerList, carried: list[str]) -> list[str]:
 def _belongs_after(line: str, after: list[Op]) -> bool:
     members = [step.member.name for step in after if step.member is not None]
     return any(line.startswith(f"self.{name} = ") for name in members)
-
-

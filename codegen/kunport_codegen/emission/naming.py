@@ -53,6 +53,7 @@ class Names:
                 yield self.main
                 yield "normed"
             elif step.member.returns == "pair":
+                yield self.main
                 yield identifier(step.member.name.removesuffix("_proj").rpartition(".")[2])
         if step.name == "enter":
             yield self.main

@@ -12,15 +12,26 @@ from kunport_codegen.graph import DType
 # Precedences as Python's grammar has them; an atom or a call binds tightest.
 ATOM = 12
 _INFIX = {
-    "add": ("+", 6), "sub": ("-", 6), "mul": ("*", 7), "div": ("/", 7), "floor_divide": ("//", 7), "remainder": ("%", 7),
-    "matmul": ("@", 7), "pow": ("**", 9), "eq": ("==", 4), "ne": ("!=", 4), "lt": ("<", 4), "le": ("<=", 4),
-    "gt": (">", 4), "ge": (">=", 4), "greater": (">", 4), "less": ("<", 4),
-}  # fmt: skip
-_FUNCTIONAL = frozenset(
-    "silu gelu elu selu celu leaky_relu mish softplus softsign hardsigmoid hardswish hardtanh logsigmoid relu6 linear"
-    " layer_norm rms_norm one_hot embedding".split()
-)
-_TORCH = frozenset("cat stack where addcmul maximum minimum".split())
+    "add": ("+", 6),
+    "sub": ("-", 6),
+    "mul": ("*", 7),
+    "div": ("/", 7),
+    "floor_divide": ("//", 7),
+    "remainder": ("%", 7),
+    "matmul": ("@", 7),
+    "pow": ("**", 9),
+    "eq": ("==", 4),
+    "ne": ("!=", 4),
+    "lt": ("<", 4),
+    "le": ("<=", 4),
+    "gt": (">", 4),
+    "ge": (">=", 4),
+}
+_FUNCTIONAL = {
+    *("silu", "gelu", "elu", "selu", "celu", "leaky_relu", "mish", "softplus", "softsign", "hardsigmoid", "hardswish"),
+    *("hardtanh", "logsigmoid", "relu6", "linear", "layer_norm", "rms_norm", "one_hot", "embedding"),
+}
+_TORCH = frozenset(("cat", "stack", "where", "addcmul", "maximum", "minimum"))
 
 # Writes an operand: a value, a size or a constant.
 Write = Callable[[Any], tuple[str, int]]
@@ -41,7 +52,7 @@ def operator(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], write: Wr
     if name == "getitem":
         return f"{_bracketed(write(args[0]), ATOM, 0)}[{_index(args[1], write)}]", ATOM
     if name in _FUNCTIONAL:
-        return f"F.{name}({_arguments(args, kwargs, write)})", ATOM
+        return f"nn.functional.{name}({_arguments(args, kwargs, write)})", ATOM
     if name in _TORCH:
         return f"torch.{name}({_arguments(args, kwargs, write)})", ATOM
     receiver = _bracketed(write(args[0]), ATOM, 0)
@@ -85,5 +96,3 @@ def constant(value: Any, model_dtype: str) -> str:
     if isinstance(value, DType):
         return model_dtype if value.name == "model" else f"torch.{identifier(value.name)}"
     return literal(unwrap(value))
-
-

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kunport_codegen.emission.classes import forward_of
 from kunport_codegen.emission.constructor import Constructor, construction
-from kunport_codegen.emission.descriptions import place
+from kunport_codegen.emission.descriptions import docstring
 from kunport_codegen.emission.identifiers import EmissionError, identifier, literal
 from kunport_codegen.emission.loading import dictionary, load_lines, mapper, sort_lines
 from kunport_codegen.graph import Ref
@@ -55,7 +55,7 @@ def outer_source(model: LoweredModel, body: Body) -> OuterSource:
     packed = model.weights.packed
     return OuterSource(
         name=identifier(model.graph.architecture),
-        doc=f"The model with its head; source: {place(model.root.where)}.",
+        doc=docstring("The model with its head", model.root.where),
         bases=["SupportsLoRA", "SupportsPP"] if supports_lora(model) else ["SupportsPP"],
         packed=dictionary(packed) if packed else "",
         mapper=mapper(model.weights),
@@ -103,7 +103,9 @@ def _setup(model: LoweredModel, inner: str, table: Member) -> list[str]:
     lines = [f"self.lm_head = {prefixed}"]
     tie = f"self.lm_head = self.lm_head.tie_weights(self.{inner}.{identifier(table.name)})"
     if model.head.tied or model.graph.config.get("tie_word_embeddings") is False:
-        lines += ["if config.tie_word_embeddings:", f"    {tie}"] if "tie_word_embeddings" in model.graph.config else [tie]
+        lines += (
+            ["if config.tie_word_embeddings:", f"    {tie}"] if "tie_word_embeddings" in model.graph.config else [tie]
+        )
     return [*lines, f"self.logits_processor = {construction(model.head.processor, {})}"]
 
 
@@ -120,5 +122,3 @@ def _logits(model: LoweredModel, body: Body) -> list[str]:
         hidden = forward.value(Ref(model.root.outputs[0]))[0]
     bias = ", self.lm_head.bias" if model.head.has_bias else ""
     return [*lines, f"return self.logits_processor(self.lm_head, {hidden}{bias})"]
-
-

@@ -78,5 +78,3 @@ def occurrences(expr: Expr, part: Expr) -> int:
     if expr == part:
         return 1
     return sum(occurrences(arg, part) for arg in expr.args if isinstance(arg, Expr))
-
-

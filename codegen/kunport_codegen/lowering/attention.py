@@ -20,6 +20,8 @@ def place_attentions(flow: Flow) -> None:
         if fact.mask not in ("causal", "sliding"):
             flow.refuse(op, f"the engine's attention has no {fact.mask} mask")
         member = _member(fact, op, _projection(producers, op))
+        for arg, name in zip(op.args, "qkv", strict=True):
+            flow.names.setdefault(arg.id, name)
         placed.append(flow.call(op, member, op.args, op.results))
         flow.sharded.update(op.results)
     flow.ops = placed

@@ -56,5 +56,3 @@ def _sources(flow: Flow, path: str) -> list[str]:
         if "stack" in rename.operations and path.endswith(rename.target.rpartition("*")[2].lstrip(".")):
             return [source.rpartition("*.")[2].removesuffix(".weight") for source in rename.sources]
     return []
-
-

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kunport_codegen.expression import Scalar
+from kunport_codegen.facts import Number
 from kunport_codegen.graph import Arg, DType, Graph, Location, Ref, refs
 from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.members import Member, Regroup
@@ -86,7 +87,7 @@ class Flow:
     dtypes: dict[int, DType | None] = field(default_factory=dict)
     aliases: dict[int, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
-    heads: dict[int, tuple[Size, Size]] = field(default_factory=dict)
+    heads: dict[int, tuple[Number, Number]] = field(default_factory=dict)
     sharded: set[int] = field(default_factory=set)
     regroups: list[Regroup] = field(default_factory=list)
     whole: list[Refusal] = field(default_factory=list)
@@ -110,11 +111,11 @@ class Flow:
         return value
 
     def producers(self) -> dict[int, Op]:
-        """value -> the operator that makes it."""
+        """Value -> the operator that makes it."""
         return {result: op for op in self.ops for result in op.results}
 
     def users(self) -> dict[int, list[Op]]:
-        """value -> the operators that read it, in order, each once."""
+        """Value -> the operators that read it, in order, each once."""
         users: dict[int, list[Op]] = {}
         for op in self.ops:
             for value in dict.fromkeys(op.inputs()):

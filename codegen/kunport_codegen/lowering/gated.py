@@ -96,6 +96,16 @@ def _activate(flow: Flow, product: Op, activation: Op, merged: int, owner: str) 
     flow.names.update(zip(halves, ("gate", "up"), strict=True))
     flow.sharded.update(halves)
     split = Op("chunk", (Ref(merged), 2), {"dim": -1}, halves, owner, product.where)
-    activated = Op(activation.name, (Ref(halves[0]), *activation.args[1:]), activation.kwargs, activation.results, owner,
-                   activation.where)
-    return [split, activated, Op("mul", (Ref(activation.results[0]), Ref(halves[1])), {}, product.results, owner, product.where)]
+    activated = Op(
+        activation.name,
+        (Ref(halves[0]), *activation.args[1:]),
+        activation.kwargs,
+        activation.results,
+        owner,
+        activation.where,
+    )
+    return [
+        split,
+        activated,
+        Op("mul", (Ref(activation.results[0]), Ref(halves[1])), {}, product.results, owner, product.where),
+    ]

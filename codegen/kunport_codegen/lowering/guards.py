@@ -5,19 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kunport_codegen.expression import Expr, Scalar, const, fields_of, symbols_of
+from kunport_codegen.expression import Expr, Scalar, const, fields_of, symbols_of, walk
 from kunport_codegen.graph import Graph, Guard
 from kunport_codegen.lowering.members import Choice, Member, Repeat, Value
 from kunport_codegen.lowering.selection import LAYER, indexed
 
 # Fields that decide about training, caching or what is returned, never about the numbers of a forward pass, and the
 # tied head, which the adapter reads from the configuration itself.
-_WITHOUT_EFFECT = frozenset((
-    "use_cache", "output_attentions", "output_hidden_states", "output_router_logits", "return_dict", "use_return_dict",
-    "gradient_checkpointing", "_attn_implementation", "attention_dropout", "pad_token_id", "bos_token_id", "eos_token_id",
-    "initializer_range", "torchscript", "pretraining_tp", "tie_word_embeddings", "router_aux_loss_coef", "is_decoder",
-    "use_bidirectional_attention_during_training", "chunk_size_feed_forward", "problem_type", "dtype", "torch_dtype",
-))
+_WITHOUT_EFFECT = frozenset(
+    (
+        "use_cache",
+        "output_attentions",
+        "output_hidden_states",
+        "output_router_logits",
+        "return_dict",
+        "use_return_dict",
+        "gradient_checkpointing",
+        "_attn_implementation",
+        "attention_dropout",
+        "pad_token_id",
+        "bos_token_id",
+        "eos_token_id",
+        "initializer_range",
+        "torchscript",
+        "pretraining_tp",
+        "tie_word_embeddings",
+        "router_aux_loss_coef",
+        "is_decoder",
+        "use_bidirectional_attention_during_training",
+        "chunk_size_feed_forward",
+        "problem_type",
+        "dtype",
+        "torch_dtype",
+    )
+)
 
 
 # Settings of the engine's layers for which None means what it means in the source: no window, no cap.
@@ -26,7 +47,10 @@ _MAY_BE_NONE = frozenset(("per_layer_sliding_window", "logits_soft_cap", "soft_c
 
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """What the adapter's own constructors compute from the configuration, and so need not be guarded: expressions, and fields by use."""
+    """What the adapter's constructors compute from the configuration, and so need not be guarded.
+
+    ``exprs`` are whole expressions, ``paths`` rotary parameters, ``heads`` the fields that make up numbers of heads.
+    """
 
     exprs: frozenset[Expr]
     paths: tuple[str, ...]
@@ -37,7 +61,13 @@ def needed_guards(graph: Graph, members: Iterable[Member]) -> list[Guard]:
     """The guards that the adapter needs, each once, one for all layers where that can be said."""
     used = _used(members)
     kept = [guard for guard in graph.guards if not _is_free(guard, used)]
-    return _unique(_merge_layers(graph, _unique(kept)))
+    return _without_implied(_unique(_merge_layers(graph, _unique(kept))))
+
+
+def _without_implied(guards: list[Guard]) -> list[Guard]:
+    """A list of which all items are known to be one value needs no guard on what else is not in it."""
+    known = {field for guard in guards for node in walk(guard.expr) if node.op == "least" for field in fields_of(node)}
+    return [guard for guard in guards if guard.expr.op != "in" or not fields_of(guard.expr) <= known]
 
 
 def _unique(guards: Iterable[Guard]) -> list[Guard]:
@@ -61,7 +91,7 @@ def _used(members: Iterable[Member]) -> _Used:
             if name == "bias":
                 exprs.update(_exprs(value))
             if name in _MAY_BE_NONE:
-                exprs.update(Expr("is", (expr, const(None))) for expr in _exprs(value))
+                exprs.update(Expr(op, (expr, const(None))) for expr in _exprs(value) for op in ("is", "is_not"))
         if member.factory == "QKVParallelLinear" and len(member.args) == 4:
             heads.update(field for value in member.args[2:] for expr in _exprs(value) for field in fields_of(expr))
         for value in [*member.args, *member.kwargs.values()]:
@@ -93,12 +123,18 @@ def _tests(value: Value) -> Iterable[Expr]:
 def _is_free(guard: Guard, used: _Used) -> bool:
     fields = fields_of(guard.expr)
     heads = {field.split("[")[0].split(".")[0] for field in fields}
-    if not fields or symbols_of(guard.expr) or heads <= _WITHOUT_EFFECT:
+    if not fields or symbols_of(guard.expr) or heads <= _WITHOUT_EFFECT or _is_vacuous(guard.expr):
         return True
     if guard.expr in used.exprs or heads <= set(used.paths) or fields <= used.heads:
         return True
     layered = list(indexed(guard.expr))
     return any(_about(expr, test) for expr in layered for test in used.exprs)
+
+
+def _is_vacuous(expr: Expr) -> bool:
+    """Whether it asks if the result of arithmetic is None."""
+    operand = expr.args[0] if expr.op in ("is", "is_not") and expr.args[1] == const(None) else None
+    return isinstance(operand, Expr) and operand.op in ("add", "sub", "mul", "div", "floordiv", "pow", "neg")
 
 
 def _about(expr: Expr, test: Expr) -> bool:
@@ -111,11 +147,11 @@ def _merge_layers(graph: Graph, guards: list[Guard]) -> list[Guard]:
     groups: dict[object, list[Guard]] = {}
     for guard in guards:
         general = next((expr for expr in indexed(guard.expr) if f"[{LAYER}]" in str(expr)), None)
-        key = (general, guard.outcome) if general is not None else (guard.expr, None)
+        key: object = (general, guard.outcome) if general is not None else (guard.expr, None)
         groups.setdefault(key, []).append(guard)
     merged: list[Guard] = []
-    for key, members in groups.items():
-        general = key[0] if isinstance(key, tuple) else None
+    for group, members in groups.items():
+        general = group[0] if isinstance(group, tuple) else None
         single = _whole_list(graph, general, members) if len(members) > 1 and isinstance(general, Expr) else None
         merged += single or members
     return merged
@@ -133,5 +169,7 @@ def _whole_list(graph: Graph, general: Expr, guards: list[Guard]) -> list[Guard]
         return [Guard(Expr("in", (general.args[1], whole)), False, where)]
     if len(set(map(repr, values))) == 1 and isinstance(values[0], str | int):
         # Expressions have no loops: all items are equal where the least and the greatest are.
-        return [Guard(Expr("eq", (Expr(end, (whole,)), const(values[0]))), True, where) for end in ("least", "greatest")]
+        return [
+            Guard(Expr("eq", (Expr(end, (whole,)), const(values[0]))), True, where) for end in ("least", "greatest")
+        ]
     return None

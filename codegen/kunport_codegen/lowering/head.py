@@ -37,7 +37,10 @@ def place_head(flow: Flow) -> Head | None:
         current = tensors[0]
     linear = linear_of(flow, producers, producers[current]) if current in producers else None
     if linear is None:
-        flow.refuse(producers[flow.output] if flow.output in producers else flow.ops[-1], "the logits do not end in a linear head")
+        flow.refuse(
+            producers[flow.output] if flow.output in producers else flow.ops[-1],
+            "the logits do not end in a linear head",
+        )
         return None
     settings = _settings(chain)
     if settings is None:
@@ -81,7 +84,9 @@ def _head(flow: Flow, linear: Linear, settings: dict[str, Value]) -> Head:
     has_bias = bool(unwrap(linear.bias))
     if has_bias:
         kwargs = {"bias": linear.bias, **kwargs}
-    member = Member("lm_head", "ParallelLMHead", [linear.outputs, linear.inputs], kwargs, linear.op.where, sources=[linear.path])
+    member = Member(
+        "lm_head", "ParallelLMHead", [linear.outputs, linear.inputs], kwargs, linear.op.where, sources=[linear.path]
+    )
     processor = Member("logits_processor", "LogitsProcessor", [linear.outputs], settings, linear.op.where)
     tied = dict(flow.graph.tied) | {second: first for first, second in flow.graph.tied}
     hidden = linear.op.args[0].id

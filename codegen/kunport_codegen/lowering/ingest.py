@@ -24,7 +24,7 @@ def ingest(graph: Graph, facts: Facts) -> Flow:
 
 
 def _recognised(facts: Facts, owners: dict[int, str]) -> dict[int, Op]:
-    """id of the node that holds the result -> the operator that makes it in one step."""
+    """Id of the node that holds the result -> the operator that makes it in one step."""
     ops: dict[int, Op] = {}
 
     def add(name: str, args: tuple[int, ...], output: int, frame: int, where: Location, fact: object) -> None:
@@ -47,7 +47,7 @@ def _plain(node: Node, owners: dict[int, str]) -> Op:
 
 
 def _owners(graph: Graph) -> dict[int, str]:
-    """frame -> path of the module whose forward it is part of."""
+    """Frame -> path of the module whose forward it is part of."""
     frames = {frame.id: frame for frame in graph.frames}
     owners: dict[int, str] = {}
     for frame in graph.frames:

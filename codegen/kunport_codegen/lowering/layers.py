@@ -22,8 +22,9 @@ _COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 class LayerList:
     """All layers of a module list: one body, and how many times.
 
-    A step that runs them is an `Op` called ``layers`` whose fact is this; its arguments are the first layer's, its results
-    the last layer's. ``carried[k]`` is which result of a layer is the next one's input k, None if all have the same.
+    A step that runs them is an `Op` called ``layers`` whose fact is this; its arguments are the first layer's, its
+    results the last layer's. ``carried[k]`` is which result of a layer is the next one's input k, None if all have the
+    same.
     """
 
     path: str
@@ -111,7 +112,11 @@ def unify(bodies: Sequence[Body], selector: Selector) -> Body:
         column = [body[position] for body in aligned]
         steps.append(_merge(step, column, selector))
     named = bodies[-1]
-    names = {mine: named.names[theirs] for mine, theirs in zip(longest.inputs, named.inputs, strict=True) if theirs in named.names}
+    names = {
+        mine: named.names[theirs]
+        for mine, theirs in zip(longest.inputs, named.inputs, strict=True)
+        if theirs in named.names
+    }
     return replace(longest, steps=steps, names={**longest.names, **names})
 
 

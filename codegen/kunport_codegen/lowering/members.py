@@ -88,9 +88,9 @@ class Member:
 class Regroup:
     """How the rows of a fused weight lie in the checkpoint, where that is not how the engine wants them.
 
-    The rows are ``groups`` groups; each holds ``sizes[i]`` rows of part ``order[i]``. The engine wants all rows of part 0,
-    then all of part 1, and so on. ``heads`` are the numbers of query and of key-value heads where each group is a key-value
-    head with its queries, its key and its value.
+    The rows are ``groups`` groups; each holds ``sizes[i]`` rows of part ``order[i]``. The engine wants all rows of part
+    0, then all of part 1, and so on. ``heads`` are the numbers of query and of key-value heads where each group is a
+    key-value head with its queries, its key and its value.
     """
 
     path: str

@@ -73,5 +73,3 @@ def _layer(fact: Norm) -> tuple[str, dict[str, Value]]:
 def _weight_dtype(fact: Norm) -> dict[str, Value]:
     """With its weight in float32 the engine's norm casts the product, as ``(w * x).to(dtype)`` does."""
     return {"dtype": Name("torch.float32")} if fact.cast == "after_weight" else {}
-
-

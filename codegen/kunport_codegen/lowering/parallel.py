@@ -11,13 +11,12 @@ _PASSES = ELEMENTWISE | {"view", "split_heads", "Rope", "Norm", "Attention"}
 
 
 def place_linears(flow: Flow) -> None:
-    """A layer that reads values split over ranks gathers their sum; one that feeds only such layers splits its output."""
+    """A layer that reads values split over ranks sums over them; one that feeds only such layers splits its output."""
     producers, users = flow.producers(), flow.users()
     linears = {id(op): linear for op in flow.ops if (linear := linear_of(flow, producers, op)) is not None}
     for op in flow.ops:
-        if id(op) in linears and _feeds_rows(flow, users, linears, op):
-            flow.sharded.update(op.results)
-        elif op.name in _PASSES and any(value in flow.sharded for value in op.inputs()):
+        splits = id(op) in linears and _feeds_rows(flow, users, linears, op)
+        if splits or (op.name in _PASSES and any(value in flow.sharded for value in op.inputs())):
             flow.sharded.update(op.results)
     routers = {op.args[1].id for op in flow.ops if op.name == "Experts"}
     flow.ops = [_placed(flow, linears[id(op)], routers) if id(op) in linears else op for op in flow.ops]
@@ -66,5 +65,3 @@ def _check(flow: Flow) -> None:
         known = op.name in _PASSES or (op.member is not None and op.name == "call")
         if any(split) and not (known and all(split)) and op.name not in ("Experts", "chunk", "item"):
             flow.whole.append(Refusal(op.where, op.name, "it needs the parts of all tensor-parallel ranks at once"))
-
-

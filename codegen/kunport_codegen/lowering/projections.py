@@ -6,7 +6,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Attention
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.flow import Flow, Layout, Op, Size, parent
-from kunport_codegen.lowering.linears import Linear, linear_member, linear_of
+from kunport_codegen.lowering.linears import Linear, linear_of
 from kunport_codegen.lowering.members import QUANT, Member, Prefix, Regroup, Value
 from kunport_codegen.lowering.rows import Grouping, Part, grouping, trace
 
@@ -43,7 +43,11 @@ def _pack(flow: Flow, producers: dict[int, Op], attention: Op, parts: list[Part]
 def _separate(flow: Flow, attention: Op, linears: list[Linear]) -> list[Op]:
     fact: Attention = attention.fact
     query, key, value = linears
-    heads = [(query, fact.heads, fact.head_dim), (key, fact.kv_heads, fact.head_dim), (value, fact.kv_heads, fact.value_dim)]
+    heads = [
+        (query, fact.heads, fact.head_dim),
+        (key, fact.kv_heads, fact.head_dim),
+        (value, fact.kv_heads, fact.value_dim),
+    ]
     if any(unwrap(linear.outputs) != unwrap(count) * unwrap(size) for linear, count, size in heads):
         return []
     if len({unwrap(linear.bias) for linear in linears}) > 1:
@@ -63,7 +67,9 @@ def _fused(flow: Flow, attention: Op, linear: Linear, parts: list[Part]) -> list
     if not layout.in_order:
         flow.regroups.append(_regroup(linear.path, fact, layout))
     member = _member(fact, linear, linear.path, [linear.path])
-    flat = [flow.fresh(Layout(True, (size,)), flow.dtypes.get(part.value)) for size, part in zip(sizes, parts, strict=True)]
+    flat = [
+        flow.fresh(Layout(True, (size,)), flow.dtypes.get(part.value)) for size, part in zip(sizes, parts, strict=True)
+    ]
     views = [
         Op("view", (Ref(value),), {}, [part.value], attention.owner, linear.op.where)
         for value, part in zip(flat, parts, strict=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from kunport_codegen.lowering.flow import Op, layer_of
 from kunport_codegen.lowering.head import Head
 from kunport_codegen.lowering.model import Opportunity
-from kunport_codegen.lowering.structure import Body
+from kunport_codegen.lowering.structure import LEAVES, Body
 
-_CHEAP = frozenset(("view", "call", "enter", "layers", "split_heads", "parameter", "input", "item", "chunk", "split"))
+_LAYOUT = frozenset(("view", "call", "enter", "layers", "split_heads", "input", "item", "chunk", "split", *LEAVES))
 
 
 def describe(ops: Iterable[Op], head: Head) -> list[str]:
@@ -26,7 +26,7 @@ def describe(ops: Iterable[Op], head: Head) -> list[str]:
             lines[f"{member.name} as {member.factory}"] = None
         elif member.factory.endswith("AndMul"):
             lines[f"activation and product in {member.factory}"] = None
-        elif member.returns == "residual" or len(op.results) == 2 and "Norm" in member.factory:
+        elif member.returns == "residual" or (len(op.results) == 2 and "Norm" in member.factory):
             lines["residual additions in the norms after them"] = None
         elif member.factory in ("get_rope", "Attention", "FusedMoEFactory", "HeadsRMSNorm"):
             lines[f"{member.name} by {member.factory}"] = None
@@ -46,5 +46,5 @@ def _collect(body: Body, found: dict[tuple[str, str], Opportunity]) -> None:
     for step in body.steps:
         if step.name in ("enter", "layers"):
             _collect(step.fact if step.name == "enter" else step.fact.body, found)
-        elif step.name not in _CHEAP and not (step.name == "add" and layer_of(step.owner)):
+        elif step.name not in _LAYOUT and not (step.name == "add" and layer_of(step.owner)):
             found.setdefault((body.cls, step.name), Opportunity(step.name, body.cls, step.where))

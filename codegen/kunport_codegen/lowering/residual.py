@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.flow import NO_RESIDUAL, Flow, Layout, Op, layer_of
 from kunport_codegen.lowering.norms import FUSABLE
-from kunport_codegen.lowering.tokens.rules import same_layout
+from kunport_codegen.lowering.tokens.context import same_layout
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ def _hand_on_last(flow: Flow, across: list[_Step]) -> None:
 
 
 def _steps(flow: Flow) -> tuple[list[_Step], list[_Step], Op | None]:
-    """Fusions within one layer (or outside of all), fusions across layers, and the first layer's norm for the latter."""
+    """Fusions within one layer (or outside of all), those across layers, and the first layer's norm for the latter."""
     producers, users = flow.producers(), flow.users()
     order = {id(op): place for place, op in enumerate(flow.ops)}
     found: dict[int, _Step] = {}

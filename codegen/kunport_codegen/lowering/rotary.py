@@ -28,10 +28,6 @@ def place_ropes(flow: Flow) -> None:
         args = (Ref(POSITIONS), *(op.args[0] for op in ops))
         call = flow.call(ops[0], member, args, [op.results[0] for op in ops])
         joined.update((id(op), call) for op in ops)
-        for op in ops:
-            before, after = op.args[0].id, op.results[0]
-            if before in flow.names:
-                flow.names[after] = flow.names[before]
     flow.ops = list({id(op): op for op in (joined.get(id(op), op) for op in flow.ops)}.values())
     flow.settle()
 
@@ -45,5 +41,3 @@ def _member(flow: Flow, op: Op, path: str, head_dim: Value) -> Member:
     if fact.style == "interleaved":
         kwargs["is_neox_style"] = False
     return Member(path, "get_rope", [head_dim], kwargs, op.where)
-
-

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.flow import Flow, Op
-from kunport_codegen.lowering.tokens.rules import plain
+from kunport_codegen.lowering.tokens.context import plain
 
 Rows = npt.NDArray[np.int64]
 
-_MOVES = frozenset("view permute getitem item split chunk split_with_sizes".split())
+_MOVES = frozenset(["view", "permute", "getitem", "item", "split", "chunk", "split_with_sizes"])
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Part:
 def trace(flow: Flow, producers: dict[int, Op], value: int) -> Part | None:
     """The linear layer that a value comes from through operators of one tensor operand, and where its rows went.
 
-    The part is the last value on the way that still only moved rows about; norms, rotations and arithmetic may follow it.
+    The part is the last value on the way that only moved rows about; norms, rotations and arithmetic may follow it.
     """
     path: list[Op] = []
     current = value

@@ -61,7 +61,7 @@ class Selector:
             if all(isinstance(value, bool | int) for value in candidate.values) and [
                 bool(value) for value in candidate.values
             ] == list(truth):
-                return candidate.expr
+                return _condition(candidate.expr)
             chosen = {value for value, wanted in zip(candidate.values, truth, strict=True) if wanted}
             if len(chosen) == 1 and [value in chosen for value in candidate.values] == list(truth):
                 return Expr("eq", (candidate.expr, const(chosen.pop())))
@@ -107,6 +107,11 @@ class Selector:
         return None
 
 
+def _condition(expr: Expr) -> Expr:
+    """The expression where only its truth counts."""
+    return expr.args[0] if expr.op == "bool" and isinstance(expr.args[0], Expr) else expr
+
+
 def expression(value: Scalar | Expr) -> Expr:
     return value.expr if isinstance(value, Scalar) else value
 
@@ -129,10 +134,9 @@ def generalize(expressions: Sequence[Expr]) -> Expr | None:
         paths = {expr.args[0].replace(f"[{index}]", f"[{LAYER}]") for index, expr in enumerate(expressions)}
         return Expr("field", (paths.pop(),)) if len(paths) == 1 else None
     if first.op == "const":
-        shifts = {
-            expr.args[0] - index if type(expr.args[0]) is int else None for index, expr in enumerate(expressions)
-        }
-        return shifted(shifts.pop()) if len(shifts) == 1 and None not in shifts else None
+        shifts = {expr.args[0] - index if type(expr.args[0]) is int else None for index, expr in enumerate(expressions)}
+        shift = shifts.pop() if len(shifts) == 1 else None
+        return shifted(shift) if shift is not None else None
     operands = []
     for position in range(len(first.args)):
         column = [expr.args[position] for expr in expressions]
@@ -163,8 +167,8 @@ def indexed(expr: Expr) -> Iterable[Expr]:
         return
     for position, operand in enumerate(expr.args):
         if isinstance(operand, Expr):
-            for general in indexed(operand):
-                yield Expr(expr.op, (*expr.args[:position], general, *expr.args[position + 1 :]))
+            for inner in indexed(operand):
+                yield Expr(expr.op, (*expr.args[:position], inner, *expr.args[position + 1 :]))
 
 
 def read(config: dict[str, Any], path: str) -> Any:

@@ -56,7 +56,7 @@ def _is_container(flow: Flow, path: str) -> bool:
 
 
 def _dissolve(flow: Flow) -> None:
-    """A module that only does one step of arithmetic, or is a table with something around it, is done where it is called."""
+    """A module that does one step of arithmetic, or is a table with something around it, is done where it is called."""
     holds = {parent(op.member.path) for op in flow.ops if op.member is not None}
     holds.update(parent(op.args[0]) for op in flow.ops if op.name == "parameter")
     for path in sorted({op.owner for op in flow.ops if op.owner}, key=lambda path: -path.count(".")):
@@ -73,7 +73,7 @@ def _dissolve(flow: Flow) -> None:
 
 @dataclass(slots=True)
 class _Builder:
-    """Builds bodies; ``kept`` are the modules that get a class, ``leaves`` the operators that each body has for itself."""
+    """Builds bodies. ``kept`` modules get a class; ``leaves`` are the operators that each body has for itself."""
 
     flow: Flow
     kept: set[str]

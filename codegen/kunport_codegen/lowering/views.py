@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kunport_codegen.expression import Scalar, apply, unwrap
+from kunport_codegen.expression import Expr, Scalar, apply, unwrap
 from kunport_codegen.facts import Attention, Number
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.flow import Flow, Layout, Op, Size
-from kunport_codegen.lowering.tokens.rules import same_layout
+from kunport_codegen.lowering.tokens.context import same_layout
 
 # Operators that give the same numbers on any layout of their one tensor.
-ELEMENTWISE = frozenset(
-    "mul div add sub neg exp tanh sigmoid silu gelu relu softplus to float clamp abs square sqrt rsqrt reciprocal".split()
-)
+ELEMENTWISE = {
+    *("mul", "div", "add", "sub", "neg", "exp", "tanh", "sigmoid", "silu", "gelu", "relu", "softplus", "to", "float"),
+    *("clamp", "abs", "square", "sqrt", "rsqrt", "reciprocal"),
+}
 
 
 def flatten_heads(flow: Flow) -> None:
@@ -51,8 +52,18 @@ def _sized(flow: Flow, op: Op) -> Attention:
 def _simpler(first: Number, second: Size) -> Number:
     """The shorter of two ways to say one number; one that names the configuration before a bare number."""
     same = unwrap(first) == unwrap(second)
-    named = [size for size in (first, second) if isinstance(size, Scalar)]
+    named = [_reduced(size) for size in (first, second) if isinstance(size, Scalar)]
     return min(named, key=lambda size: len(str(size.expr))) if same and named else first
+
+
+def _reduced(size: Scalar) -> Scalar:
+    """``hidden // (hidden // heads)``, which a view with ``-1`` gives, is ``heads``: these divide the hidden size."""
+    expr = size.expr
+    if expr.op == "floordiv" and isinstance(expr.args[1], Expr) and expr.args[1].op == "floordiv":
+        whole, (again, parts) = expr.args[0], expr.args[1].args
+        if whole == again and isinstance(parts, Expr) and parts.op == "field":
+            return Scalar(size.value, parts)
+    return size
 
 
 def _view(flow: Flow, ops: list[Op], op: Op, value: int) -> int:

@@ -7,7 +7,7 @@ of the checkpoint before they are given out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kunport_codegen.graph import Graph, Rename
@@ -15,6 +15,8 @@ from kunport_codegen.lowering.flow import basename, parent
 from kunport_codegen.lowering.members import Member, Regroup
 
 Shard = str | int | None
+# Picks one of a map's tables.
+Table = Callable[["WeightMap"], dict[str, str | None]]
 
 
 class WeightMapError(Exception):
@@ -117,8 +119,10 @@ def _tensors(graph: Graph, members: list[Member], raw: set[str]) -> Iterable[_Te
 
 
 def _shards(member: Member) -> list[Shard]:
-    return list("qkv") if member.factory == "QKVParallelLinear" and len(member.sources) == 3 else list(
-        range(len(member.sources))
+    return (
+        list("qkv")
+        if member.factory == "QKVParallelLinear" and len(member.sources) == 3
+        else list(range(len(member.sources)))
     )
 
 
@@ -170,7 +174,8 @@ def _stack(result: WeightMap, members: list[Member], tensors: list[_Tensor]) -> 
                 text = part.rpartition(".")[0] + f".{member.name}"
                 if "." + part.strip(".") in result.stacked or not any(character.isdigit() for character in part):
                     wrong = [
-                        tensor for tensor in tensors
+                        tensor
+                        for tensor in tensors
                         if part in f".{tensor.module}" and (tensor.target is None or tensor.shard != shard)
                     ]
                     if not wrong:
@@ -194,20 +199,22 @@ def _rename(result: WeightMap, tensors: list[_Tensor]) -> None:
             del table(result)[old]
         else:
             pattern = "^" + re.escape(_general(tensor.disk)).replace(r"\*", r"(\d+)") + "$"
-            numbers = iter(range(1, 99))
-            result.regexes[pattern] = re.sub(r"\*", lambda _: rf"\{next(numbers)}", _general(wanted))
+            first, *rest = _general(wanted).split("*")
+            result.regexes[pattern] = first + "".join(rf"\{number}{part}" for number, part in enumerate(rest, 1))
 
 
 def _harmless(result: WeightMap, tensors: list[_Tensor], old: str) -> bool:
     """Whether a new rule leaves every tensor alone that is where it belongs without it."""
     return all(
-        tensor.target is None or old not in f".{tensor.disk}" or tensor.disk != tensor.module
+        tensor.target is None
+        or old not in f".{tensor.disk}"
+        or tensor.disk != tensor.module
         or result.map(tensor.disk) == (tensor.target, tensor.shard)
         for tensor in tensors
     )
 
 
-def _rules(old: str, new: str) -> Iterable[tuple[object, str, str]]:
+def _rules(old: str, new: str) -> Iterable[tuple[Table, str, str]]:
     """Ways to say how one name becomes the other, the shortest first: a prefix or a part between two dots."""
     before, after = old.split("."), new.split(".")
     start = 0
@@ -225,9 +232,17 @@ def _rules(old: str, new: str) -> Iterable[tuple[object, str, str]]:
             if not old_part or not new_part or re.search(r"(^|\.)\d+(\.|$)", old_part + "." + new_part):
                 continue
             if first == 0:
-                yield (lambda result: result.prefixes), f"{old_part}.", f"{new_part}."
+                yield _prefixes, f"{old_part}.", f"{new_part}."
             else:
-                yield (lambda result: result.substrings), f".{old_part}.", f".{new_part}."
+                yield _substrings, f".{old_part}.", f".{new_part}."
+
+
+def _prefixes(result: WeightMap) -> dict[str, str | None]:
+    return result.prefixes
+
+
+def _substrings(result: WeightMap) -> dict[str, str | None]:
+    return result.substrings
 
 
 def _drop(result: WeightMap, tensors: list[_Tensor]) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from kunport_codegen.expression import symbols_of, unwrap
-from kunport_codegen.expression import Scalar
+from kunport_codegen.expression import Scalar, symbols_of, unwrap
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.errors import RefusedError
 from kunport_codegen.lowering.flow import POSITIONS, Flow, Layout, Op
-from kunport_codegen.lowering.tokens.axes import Axes, axes_of
-from kunport_codegen.lowering.tokens.rules import RULES, Context
+from kunport_codegen.lowering.tokens import along, elementwise, layout
+from kunport_codegen.lowering.tokens.axes import Axes
+from kunport_codegen.lowering.tokens.context import Context, Rules
+
+RULES: Rules = Rules(elementwise.RULES | along.RULES | layout.RULES)
 
 
 def flatten_tokens(flow: Flow) -> None:
     """Rewrite every operator to ``[tokens, ...]``, refusing by name what cannot be."""
     shapes = {node.id: node.shape for node in flow.graph.nodes}
-    context = Context(flow, shapes, {POSITIONS: Axes((), ("s",)[:0])})
+    context = Context(flow, shapes, {POSITIONS: Axes((), ())})
     flow.layouts[POSITIONS] = Layout(True, ())
     lost: set[int] = set()
     for op in flow.ops:
@@ -58,7 +60,9 @@ def _is_positions(context: Context, op: Op) -> bool:
         bounds = [op.kwargs.get("start", 0), op.args[0]] if len(op.args) == 1 else list(op.args[:2])
         step = op.args[2] if len(op.args) > 2 else op.kwargs.get("step", 1)
         last = bounds[-1]
-        return unwrap(bounds[0]) == 0 and unwrap(step) == 1 and isinstance(last, Scalar) and str(last.expr) == "sequence"
+        return (
+            unwrap(bounds[0]) == 0 and unwrap(step) == 1 and isinstance(last, Scalar) and str(last.expr) == "sequence"
+        )
     if op.name == "add" and len(op.args) == 2:
         first, second = op.args
         return isinstance(first, Ref) and context.flow.resolve(first.id) == POSITIONS and unwrap(second) == 0

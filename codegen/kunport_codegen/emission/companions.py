@@ -1,0 +1,84 @@
+"""What lies beside the model file: manifest, README and parity test."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kunport_codegen.emission.findings import findings, lines
+from kunport_codegen.emission.formatting import format_python
+from kunport_codegen.emission.identifiers import literal, module_name
+from kunport_codegen.emission.templates import environment
+from kunport_codegen.emission.values import render
+from kunport_codegen.facts import Facts
+from kunport_codegen.lowering import LoweredModel
+
+# Distributions that an adapter depends on having been generated with.
+_DISTRIBUTIONS = ("kunport", "transformers")
+
+
+def manifest(model: LoweredModel, files: Mapping[str, str]) -> str:
+    """``adapter.json`` for an adapter with these other files."""
+    graph = model.graph
+    module = module_name(graph.model_type)
+    data = {
+        "schema": 1,
+        "architecture": graph.architecture,
+        "model_type": graph.model_type,
+        "file": f"{module}.py",
+        "class": graph.architecture,
+        "guards": guards(model),
+        "fused": model.fused,
+        "opportunities": [{"op": each.op, "class": each.cls, "where": str(each.where)} for each in model.opportunities],
+        "single_rank": [str(refusal) for refusal in model.whole],
+        "versions": {name: version for name in _DISTRIBUTIONS if (version := _version(name))},
+        "sources": dict(sorted(graph.sources.items())),
+        "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())},
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def guards(model: LoweredModel) -> list[dict[str, Any]]:
+    """The guards as the manifest has them."""
+    return [
+        {"expression": render(guard.expr, {}), "outcome": guard.outcome, "where": str(guard.where)}
+        for guard in model.guards
+    ]
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def readme(model: LoweredModel, facts: Facts) -> str:
+    """``README.md``."""
+    return (
+        environment()
+        .get_template("README.md.jinja")
+        .render(
+            architecture=model.graph.architecture,
+            model_type=model.graph.model_type,
+            file=f"{module_name(model.graph.model_type)}.py",
+            findings=lines(findings(facts)),
+            fused=model.fused,
+            opportunities=model.opportunities,
+            guards=guards(model),
+            whole=[str(refusal) for refusal in model.whole],
+        )
+    )
+
+
+def parity_test(model: LoweredModel) -> str:
+    """The test file."""
+    text = (
+        environment()
+        .get_template("test.py.jinja")
+        .render(architecture=model.graph.architecture, model_type=literal(model.graph.model_type))
+    )
+    return format_python(text, f"test_{module_name(model.graph.model_type)}.py")

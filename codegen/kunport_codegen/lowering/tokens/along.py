@@ -1,0 +1,84 @@
+"""Rules for what works along one axis: reductions, joins, splits and products."""
+
+from __future__ import annotations
+
+from kunport_codegen.lowering.errors import RefusedError
+from kunport_codegen.lowering.flow import Op
+from kunport_codegen.lowering.tokens.axes import axes_of
+from kunport_codegen.lowering.tokens.context import Context, Rules, argument, single_shape
+
+RULES = Rules()
+
+
+@RULES.of("sum prod mean amax amin var std logsumexp softmax log_softmax cumsum cumprod argmax argmin norm vector_norm")
+@RULES.of("topk max min sort argsort any all")
+def reduction(context: Context, op: Op) -> None:
+    position = {"topk": 2, "norm": 2, "vector_norm": 2}.get(op.name, 1)
+    named = "dim" in op.kwargs or len(op.args) <= position
+    default = -1 if op.name in ("topk", "sort", "argsort") else None
+    dim = op.kwargs.get("dim", default) if named else op.args[position]
+    if dim is None:
+        raise RefusedError("it reduces over all axes, tokens included")
+    axes = context.of(op.args[0])
+    flat = [axes.flat(item) for item in dim] if isinstance(dim, list | tuple) else axes.flat(dim)
+    if named:
+        op.kwargs = {**op.kwargs, "dim": flat}
+    else:
+        op.args = (*op.args[:position], flat, *op.args[position + 1 :])
+    shapes = [context.shapes.get(result) for result in op.results]
+    hints = axes.roles if op.kwargs.get("keepdim") else ()
+    context.keep(op, [axes_of(shape, hints) if shape is not None else axes for shape in shapes])
+
+
+@RULES.of("item")
+def item(context: Context, op: Op) -> None:
+    context.keep(op, [axes_of(single_shape(context, op), context.of(op.args[0]).roles)])
+
+
+@RULES.of("split chunk split_with_sizes")
+def split(context: Context, op: Op) -> None:
+    """The results' axes are told by their ``item``; until then those of the whole stand for them."""
+    axes = context.of(op.args[0])
+    dim = axes.flat(argument(op, 2, "dim", 0))
+    op.args, op.kwargs = (op.args[0], argument(op, 1, "chunks" if op.name == "chunk" else "split_size")), {"dim": dim}
+    context.keep(op, [axes])
+
+
+@RULES.of("cat stack")
+def join(context: Context, op: Op) -> None:
+    result = axes_of(single_shape(context, op), context.of(op.args[0][0]).roles if op.name == "cat" else ())
+    op.kwargs = {"dim": result.flat(argument(op, 1, "dim", 0))}
+    op.args = (op.args[0],)
+    context.keep(op, [result])
+
+
+@RULES.of("repeat_interleave")
+def repeat_interleave(context: Context, op: Op) -> None:
+    axes = context.of(op.args[0])
+    op.kwargs = {"dim": axes.flat(argument(op, 2, "dim"))}
+    op.args = op.args[:2]
+    context.keep(op, [axes_of(single_shape(context, op), axes.roles)])
+
+
+@RULES.of("linear")
+def linear(context: Context, op: Op) -> None:
+    context.keep(op, [axes_of(single_shape(context, op), context.of(op.args[0]).roles)])
+
+
+@RULES.of("matmul")
+def matmul(context: Context, op: Op) -> None:
+    """Tokens times a matrix of parameters; a product of two tensors over tokens is attention or refused."""
+    left, right = (context.of(arg) for arg in op.args[:2])
+    if right.layout.tokens or len(right.shape) != 2 or left.roles[-1] is not None:
+        raise RefusedError("it is a product across tokens that is not recognised as attention")
+    context.keep(op, [axes_of(single_shape(context, op), left.roles)])
+
+
+@RULES.of("embedding")
+def embedding(context: Context, op: Op) -> None:
+    context.keep(op, [axes_of(single_shape(context, op), (*context.of(op.args[0]).roles, None))])
+
+
+@RULES.of("layer_norm rms_norm")
+def torch_norm(context: Context, op: Op) -> None:
+    context.keep(op, [context.of(op.args[0])])
