@@ -96,9 +96,9 @@ class Attention:
     ``query`` ``[batch, heads, sequence, head_dim]``, ``key`` and ``value`` ``[batch, kv_heads, sequence, head_dim]``
     are ids of the tensors before the key-value heads are repeated. ``output`` is the id of the first node that holds
     ``[batch, sequence, heads, head_dim]`` (or heads before sequence, see ``heads_first``).
-    ``scale`` multiplies the scores, ``softcap`` is c in c * tanh(scores / c), ``window`` the number of keys seen, the
-    query's own included, None for all. ``sinks`` is the path of a learned sink per head. ``upcast`` is true where the
-    softmax runs in float32.
+    ``scale`` multiplies the scores, ``softcap`` is c in c * tanh(scores / c). ``mask`` and ``window`` are those of the
+    graph's ``mask`` operator; without any mask the attention is ``bidirectional``. ``sinks`` is the path of a learned
+    sink per head. ``upcast`` is true where the softmax runs in float32.
     """
 
     query: int

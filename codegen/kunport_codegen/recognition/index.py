@@ -184,7 +184,7 @@ def axis(dim: Any, rank: int) -> int | None:
 
 def over_last(node: Node, source: Node) -> bool:
     """Whether a reduction runs over the last dimension of its operand and keeps it."""
-    keeps = node.kwargs.get("keepdim") is True
+    keeps = node.kwargs.get("keepdim") is True and "dtype" not in node.kwargs
     return source.shape is not None and axis(node.kwargs.get("dim"), len(source.shape)) == -1 and keeps
 
 

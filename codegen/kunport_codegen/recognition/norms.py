@@ -98,7 +98,7 @@ def _square_root(index: Index, node: Node) -> Node | None:
 
 def _other_operand(index: Index, scaled: Node, root: Node, inverse: bool) -> Node | None:
     """The y of ``y * root``, or of ``y / root``."""
-    if len(scaled.args) != 2 or scaled.op != ("mul" if inverse else "div"):
+    if len(scaled.args) != 2 or scaled.kwargs or scaled.op != ("mul" if inverse else "div"):
         return None
     left, right = index.producer(scaled.args[0]), index.producer(scaled.args[1])
     if right is root:
@@ -131,7 +131,7 @@ def _uncast(index: Index, node: Node) -> Node:
 
 def _uncentred(index: Index, centred: Node, covered: list[Node]) -> Node | None:
     """The x of ``x - mean(x)``; the nodes are added to ``covered``."""
-    if centred.op != "sub" or len(centred.args) != 2:
+    if centred.op != "sub" or len(centred.args) != 2 or centred.kwargs:
         return None
     source, mean = index.producer(centred.args[0]), index.producer(centred.args[1])
     if source is None or mean is None or mean.op != "mean" or not over_last(mean, source):
@@ -207,7 +207,7 @@ def _finish(index: Index, core: _Core) -> Norm | None:
     current, weight, bias, cast = core.scaled, core.weight, core.bias, "none"
     if computed != source.dtype:
         cast = ""
-    while (following := index.user(current)) is not None:
+    while (following := index.user(current)) is not None and not following.kwargs:
         if following.op == "to" and not cast and following.dtype == source.dtype:
             cast = "after_weight" if weight else "before_weight"
         elif following.op == "mul" and weight is None and bias is None and len(following.args) == 2:

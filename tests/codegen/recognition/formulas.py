@@ -74,7 +74,8 @@ def attention_value(found: Attention, values: dict[int, np.ndarray], state: Stat
     query, key, value = (values[each] for each in (found.query, found.key, found.value))
     groups = unwrap(found.heads) // unwrap(found.kv_heads)
     key, value = np.repeat(key, groups, 1), np.repeat(value, groups, 1)
-    scores = unwrap(found.scale) * query @ key.swapaxes(-1, -2)
+    with np.errstate(invalid="ignore"):  # a changed graph may have no numbers here
+        scores = unwrap(found.scale) * query @ key.swapaxes(-1, -2)
     if found.softcap is not None:
         scores = unwrap(found.softcap) * np.tanh(scores / unwrap(found.softcap))
     window = None if found.window is None else unwrap(found.window)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kunport_codegen.expression import field
 from kunport_codegen.facts import Norm
+from kunport_codegen.graph import DType
 from kunport_codegen.recognition import recognize
 
 SQUARES = {"pow": lambda y: y.pow(2), "mul": lambda y: y * y, "square": lambda y: y.square()}
@@ -208,6 +209,10 @@ def near_misses() -> dict[str, Any]:
         "layer norm with a computed weight": lambda b, x: x.layer_norm((3,), b.parameter("w", 3) * 2.0, None, 1e-5),
         "layer norm with a computed bias": lambda b, x: x.layer_norm((3,), None, b.parameter("b", 3) * 2.0, 1e-5),
         "rms norm with torch's own epsilon": lambda b, x: x.rms_norm((3,), b.parameter("w", 3)),
+        "rounded division": lambda b, x: x.div((root(x) + 1e-6).sqrt(), rounding_mode="floor"),
+        "mean in another dtype": lambda b, x: (
+            x * (x.pow(2).mean(dim=-1, keepdim=True, dtype=DType("float64")) + 1e-6).rsqrt()
+        ).to(MODEL),
         "no return from float32": lambda b, x: spelled(x) * b.parameter("w", 3),
         "offset added in the model's dtype": lambda b, x: (spelled(x) * (1.0 + b.parameter("w", 3))).to(MODEL),
         "offset added in float32 after the cast": lambda b, x: (
@@ -221,6 +226,21 @@ def test_a_near_miss_is_no_norm(name) -> None:
     build = GraphBuilder()
     result = near_misses()[name](build, build.parameter("x", 3, 3))
     assert recognize(build.graph(result)).norms == []
+
+
+def test_half_of_the_mean_removed_is_an_rms_norm_of_the_rest() -> None:
+    build = GraphBuilder()
+    x = build.parameter("x", 3, 3)
+    centred = x.sub(x.mean(dim=-1, keepdim=True), alpha=0.5)
+    norm = only_norm(build, spelled(centred, upcast=False))
+    assert (norm.kind, norm.input) == ("rms", centred.id)
+
+
+def test_half_a_bias_is_no_part_of_a_norm() -> None:
+    build = GraphBuilder()
+    y = spelled(build.parameter("x", 3, 3), upcast=False) * build.parameter("w", 3)
+    (norm,) = true_facts(build.graph(y.add(build.parameter("b", 3), alpha=0.5))).norms
+    assert (norm.bias, norm.output) == (None, y.id)
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (1,), ()])

@@ -1,0 +1,131 @@
+"""What attention does to its scores, between the product of query and key and the softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kunport_codegen.expression import unwrap
+from kunport_codegen.facts import Number
+from kunport_codegen.graph import Node
+
+from .evaluate import UnevaluableError, evaluate
+from .index import Index, axis, combine, equal, is_cast, over_last, sizes, split_number
+from .masks import Mask, added_mask, filled_mask
+
+
+@dataclass(slots=True)
+class Scores:
+    """What happens between ``query @ key.T`` and the softmax, read from its end."""
+
+    product: Node
+    factors: list[Number] = field(default_factory=list)
+    softcap: Number | None = None
+    mask: Mask | None = None
+    sinks: str | None = None
+    covered: list[Node] = field(default_factory=list)
+
+
+def read_scores(index: Index, softmax: Node) -> Scores | None:
+    """Walks from the softmax back to the product of query and key."""
+    node = index.producer(softmax.args[0])
+    if node is None or node.shape is None or len(node.shape) != 4 or axis(softmax.kwargs.get("dim"), 4) != -1:
+        return None
+    found = Scores(node)
+    masked_inside = False
+    while node is not None and node.op != "matmul":
+        covered = [node]
+        if is_cast(node):
+            following = index.producer(node.args[0])
+        elif (capped := _softcap(index, node)) is not None:
+            following, cap, covered = capped
+            if found.factors or found.softcap is not None:
+                return None
+            found.softcap = cap
+            masked_inside = True  # a mask from here on would be capped with the scores
+        elif (scaled := factor(index, node)) is not None:
+            following, value = scaled
+            found.factors.append(value)
+        elif (shifted := _without_maximum(index, node)) is not None:
+            following, covered = shifted
+        elif (sunk := _sinks(index, node)) is not None:
+            following, found.sinks, covered = sunk
+            if found.mask is not None or found.factors or found.softcap is not None:
+                return None
+        elif (masked := added_mask(index, node) or filled_mask(index, node)) is not None:
+            following, mask = masked
+            scaled_with_scores = all(unwrap(each) > 0 for each in found.factors)  # what is hidden stays hidden
+            if found.mask is not None or masked_inside or not scaled_with_scores:
+                return None
+            found.mask = mask
+        else:
+            return None
+        found.covered.extend(covered)
+        node = following
+    if node is None:
+        return None
+    found.product = node
+    found.covered.append(node)
+    return found
+
+
+def factor(index: Index, node: Node) -> tuple[Node, Number] | None:
+    """The tensor and the number of ``tensor * number`` or ``tensor / number``, the latter as its reciprocal."""
+    parts = split_number(node, index.producer) if node.op in ("mul", "div") else None
+    if parts is None or node.op == "mul":
+        return parts
+    if index.producer(node.args[0]) is None or unwrap(parts[1]) == 0:
+        return None
+    return parts[0], combine("div", 1.0, parts[1])
+
+
+def _softcap(index: Index, node: Node) -> tuple[Node, Number, list[Node]] | None:
+    """The s, c and nodes of ``c * tanh(s / c)``."""
+    outer = split_number(node, index.producer) if node.op == "mul" else None
+    if outer is None or outer[0].op != "tanh":
+        return None
+    inner = index.producer(outer[0].args[0])
+    parts = split_number(inner, index.producer) if inner is not None and inner.op == "div" else None
+    if inner is None or parts is None or index.producer(inner.args[0]) is None or not equal(parts[1], outer[1]):
+        return None
+    return parts[0], parts[1], [node, outer[0], inner]
+
+
+def _without_maximum(index: Index, node: Node) -> tuple[Node, list[Node]] | None:
+    """The s of ``s - max(s)`` over the last dimension, which a softmax does not see."""
+    if node.op != "sub" or len(node.args) != 2 or node.kwargs:
+        return None
+    source, maximum = index.producer(node.args[0]), index.producer(node.args[1])
+    covered = [node]
+    if maximum is not None and maximum.op == "item" and maximum.args[1] == 0:
+        covered.append(maximum)
+        maximum = index.producer(maximum.args[0])
+    if source is None or maximum is None or maximum.op not in ("max", "amax") or source.shape is None:
+        return None
+    if index.producer(maximum.args[0]) is not source or not over_last(maximum, source):
+        return None
+    return source, [*covered, maximum]
+
+
+def _sinks(index: Index, node: Node) -> tuple[Node, str, list[Node]] | None:
+    """The scores, the path and the nodes of ``cat((scores, sinks), -1)`` with one learned number a head."""
+    tensors = node.args[0] if node.op == "cat" else None
+    if not isinstance(tensors, list | tuple) or len(tensors) != 2 or axis(node.kwargs.get("dim"), 4) != -1:
+        return None
+    scores, column = index.producer(tensors[0]), index.producer(tensors[1])
+    spread = [each for each in index.ancestors(column.id) if each.op != "parameter"] if column is not None else []
+    parameter = index.strip(column, *(each.op for each in spread))
+    shape, heads = sizes(column), sizes(parameter)
+    if scores is None or column is None or parameter is None or parameter.op != "parameter" or shape is None:
+        return None
+    if heads is None or len(heads) != 1 or len(shape) != 4 or shape[1] != heads[0] or shape[3] != 1:
+        return None
+    probe = np.arange(float(heads[0]))
+    try:
+        values = evaluate(index.nodes, column.id, {parameter.id: probe})
+    except UnevaluableError:
+        return None
+    if not np.array_equal(values, np.broadcast_to(probe[:, None, None], shape)):
+        return None
+    return scores, str(parameter.args[0]), [node, *spread]
