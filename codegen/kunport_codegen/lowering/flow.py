@@ -61,7 +61,11 @@ class Op:
 
     def inputs(self) -> list[int]:
         """The values it reads, in order of its arguments."""
-        return [*refs(self.args), *refs(self.kwargs)]
+        found: list[int] = []
+        _gather(self.args, found)
+        if self.kwargs:
+            _gather(self.kwargs, found)
+        return found
 
 
 @dataclass(slots=True)
@@ -129,10 +133,24 @@ class Flow:
     def settle(self) -> None:
         """Put replacements in place, drop what nothing reads any more and order operators after what they read."""
         self.output = self.resolve(self.output)
-        for op in self.ops:
+        for op in self.ops if self.aliases else ():
             op.args = substitute(op.args, self.resolve)
             op.kwargs = substitute(op.kwargs, self.resolve)
         self.ops = ordered(needed(self.ops, self.output))
+
+
+def _gather(value: Arg, found: list[int]) -> None:
+    """`refs` into a list: passes ask for inputs too often for a generator at each level."""
+    if type(value) is Ref:
+        found.append(value.id)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            if type(item) is Ref:
+                found.append(item.id)
+            elif isinstance(item, list | tuple | dict | slice):
+                _gather(item, found)
+    elif isinstance(value, dict | slice):
+        found.extend(refs(value))
 
 
 def substitute(value: Arg, resolve: Any) -> Any:

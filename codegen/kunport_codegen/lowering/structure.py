@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from kunport_codegen.graph import Location, Ref
+from kunport_codegen.graph import Frame, Location, Ref
 from kunport_codegen.lowering.flow import POSITIONS, Flow, Op, ordered, parent
 
 # Operators without operands: parameters, and constants of the configuration.
@@ -41,7 +41,26 @@ def build(flow: Flow) -> Body:
     kept = {""}
     for op in flow.ops:
         kept.update(path for path in _ancestors(op.owner) if not _is_container(flow, path))
-    return _Builder(flow, kept, leaves).body("", flow.ops, [flow.output])
+    return _Builder(flow, kept, leaves, _readers(flow), _frames(flow)).body("", flow.ops, [flow.output])
+
+
+def _readers(flow: Flow) -> dict[int, list[tuple[tuple[int, int], int]]]:
+    """Value -> (where it is read: the operator's place and the operand's, the operator's identity), the output last."""
+    readers: dict[int, list[tuple[tuple[int, int], int]]] = {}
+    for place, op in enumerate(flow.ops):
+        for operand, value in enumerate(op.inputs()):
+            readers.setdefault(value, []).append(((place, operand), id(op)))
+    readers.setdefault(flow.output, []).append(((len(flow.ops), 0), 0))
+    return readers
+
+
+def _frames(flow: Flow) -> dict[str, list[Frame]]:
+    """Path -> the calls of that module's forward."""
+    frames: dict[str, list[Frame]] = {}
+    for frame in flow.graph.frames:
+        if frame.kind == "module":
+            frames.setdefault(frame.path, []).append(frame)
+    return frames
 
 
 def _ancestors(path: str) -> Iterable[str]:
@@ -78,6 +97,8 @@ class _Builder:
     flow: Flow
     kept: set[str]
     leaves: dict[int, Op]
+    readers: dict[int, list[tuple[tuple[int, int], int]]]
+    frames: dict[str, list[Frame]]
 
     def body(self, path: str, ops: list[Op], outputs: list[int]) -> Body:
         """The body of the module at ``path``, whose operators, those of modules inside included, are ``ops``."""
@@ -85,7 +106,7 @@ class _Builder:
         for op in ops:
             groups.setdefault(self._child(op.owner, path), []).append(op)
         own = groups.pop(path, [])
-        steps = own + [self._enter(child, inner, ops, outputs) for child, inner in groups.items()]
+        steps = own + [self._enter(child, inner) for child, inner in groups.items()]
         place = {id(op): position for position, op in enumerate(ops)}
         first = {child: place[id(inner[0])] for child, inner in groups.items()}
         steps.sort(key=lambda op: first[op.fact.path] if op.name == "enter" else place[id(op)])
@@ -93,7 +114,7 @@ class _Builder:
         module = self.flow.graph.modules[path]
         made = {result for op in ops for result in op.results} | self.leaves.keys()
         inputs = list(dict.fromkeys(value for op in ops for value in op.inputs() if value not in made))
-        names = _input_names(self.flow, path)
+        names = self._input_names(path)
         inputs.sort(key=lambda value: _rank(list(names), value))
         leaves = [replace(self.leaves[value]) for value in read]
         return Body(path, module.cls, module.where, inputs, outputs, [*leaves, *ordered(steps)], names)
@@ -103,25 +124,28 @@ class _Builder:
         way = [found for found in _ancestors(owner) if found in self.kept and len(found) > len(path)]
         return way[-1] if way else path
 
-    def _enter(self, child: str, inner: list[Op], ops: list[Op], outputs: list[int]) -> Op:
-        made = {result for op in inner for result in op.results}
+    def _enter(self, child: str, inner: list[Op]) -> Op:
+        """The step into a module; its results are in the order in which they are first read outside."""
         inside = {id(op) for op in inner}
-        read = [value for op in ops if id(op) not in inside for value in op.inputs()] + outputs
-        results = list(dict.fromkeys(value for value in read if value in made))
+        made = {
+            result: min(outer)
+            for op in inner
+            for result in op.results
+            if (outer := [place for place, reader in self.readers.get(result, ()) if reader not in inside])
+        }
+        results = sorted(made, key=made.__getitem__)
         body = self.body(child, inner, results)
         args = tuple(Ref(value) for value in body.inputs)
         return Op("enter", args, {}, results, parent(child), inner[0].where, fact=body)
 
-
-def _input_names(flow: Flow, path: str) -> dict[int, str]:
-    """What the source's forward calls the values that it is given."""
-    names: dict[int, str] = {}
-    for frame in flow.graph.frames:
-        if frame.kind == "module" and frame.path == path:
+    def _input_names(self, path: str) -> dict[int, str]:
+        """What the source's forward calls the values that it is given."""
+        names: dict[int, str] = {}
+        for frame in self.frames.get(path, ()):
             for name, arg in frame.inputs.items():
                 if isinstance(arg, Ref):
-                    names.setdefault(flow.resolve(arg.id), name)
-    return names
+                    names.setdefault(self.flow.resolve(arg.id), name)
+        return names
 
 
 def _rank(known: list[int], value: int) -> tuple[int, int]:
