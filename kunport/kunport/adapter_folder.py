@@ -94,7 +94,7 @@ def _digests(manifest: Path) -> dict[str, str]:
 
 def _sealed(manifest: str) -> str:
     data = json.loads(manifest)
-    return json.dumps(data | {"digest": _digest(data)}, indent=2) + "\n"
+    return json.dumps(data | {"digest": _digest(data)}, indent=2, ensure_ascii=False) + "\n"
 
 
 def _digest(data: dict[str, Any]) -> str:

@@ -49,6 +49,7 @@ def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Pat
     from kunport.adapter_folder import folder_for, write_adapter
     from kunport.description import Unknown
 
+    folder = folder_for(analysis, Path(output))
     check_understood(analysis)
     try:
         files = emit(analysis.graph)
@@ -57,7 +58,7 @@ def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Pat
         raise NotPortableError(refusals) from error
     except EmissionError as error:
         raise NotPortableError([Unknown(str(error), analysis.graph.modules[""].where)]) from error
-    return write_adapter(files, folder_for(analysis, Path(output)))
+    return write_adapter(files, folder)
 
 
 def check_understood(analysis: Analysis) -> None:

@@ -153,9 +153,10 @@ def test_an_adapter_that_was_edited(refused, llama, tmp_path, verb):
     assert model.read_text().endswith("# mine\n")
 
 
-def test_a_model_type_that_would_leave_the_output_folder(refused, tmp_path, checkpoint):
-    analysis = kunport.analyze(checkpoint)
-    analysis.model_type = analysis.graph.model_type = "../../elsewhere"
+@pytest.mark.parametrize("model_type", ["..", "../../elsewhere", "/tmp/elsewhere", ".hidden", "a b"])
+def test_a_model_type_that_would_leave_the_output_folder(tmp_path, model_type):
+    analysis = kunport.analyze("llama", config={"num_hidden_layers": 1})
+    analysis.model_type = analysis.graph.model_type = model_type
     with pytest.raises(kunport.KunportError, match="is not a name"):
         kunport.generate_adapter(analysis, tmp_path / "output")
 
