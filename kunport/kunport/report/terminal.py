@@ -60,7 +60,9 @@ def _lines(report: Report) -> list[tuple[str, str]]:
         ran = report.engine.ran
         lines.append(("ran", f"{ran.name} of {ran.module} ({ran.file})"))
     if report.graph is not None:
-        relative, limit = scientific(report.graph.max_relative), scientific(report.limits.graph)
-        lines.append(("graph", f"its logits are within {relative} of the model's ({limit} is allowed)"))
+        relative = scientific(report.graph.max_relative)
+        lines.append(
+            ("graph", f"its logits are off by {relative} of the largest ({report.limits.graph:.0e} is allowed)")
+        )
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     return [*lines, ("versions", versions)]

@@ -54,7 +54,7 @@ def test_a_reference_that_is_not_finite_is_an_error(value: float) -> None:
     with torch.no_grad():
         broken.model.embed_tokens.weight[11] = value
     assert prompt_logits(broken, [5, 9]).isfinite().all()
-    with pytest.raises(ValueError, match="not finite, at position . of 4 tokens"):
+    with pytest.raises(ValueError, match=r"not finite, at position \d of 4 tokens"):
         prompt_logits(broken, PROMPT)
 
 
