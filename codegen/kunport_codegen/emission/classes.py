@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from kunport_codegen.emission.constructor import Constructor
 from kunport_codegen.emission.descriptions import describe
 from kunport_codegen.emission.forward import Forward
 from kunport_codegen.emission.identifiers import EmissionError, identifier
+from kunport_codegen.expression import unwrap
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import NO_RESIDUAL, POSITIONS, Op
 from kunport_codegen.lowering.layers import LayerList
@@ -17,10 +19,11 @@ from kunport_codegen.lowering.structure import Body
 
 @dataclass(slots=True)
 class ClassSource:
-    """A class as text: constructor lines, forward parameters, forward lines and what the forward returns."""
+    """A class as text: what it is constructed with, constructor lines, forward parameters, lines and type."""
 
     name: str
     doc: str
+    arguments: list[str]
     setup: list[str]
     parameters: list[str]
     lines: list[str]
@@ -55,12 +58,13 @@ def _collect(model: LoweredModel, body: Body, optional: set[int], found: dict[st
 def _class_source(model: LoweredModel, body: Body, optional: set[int]) -> ClassSource:
     constructor = Constructor(model, body)
     inputs = input_names(model, body)
-    lines = forward_of(model, body.steps, body.outputs, inputs, optional, constructor, body.path).lines()
+    lines = forward_of(model, body.steps, body.outputs, inputs, optional, constructor).lines()
     parameters = [f"{name}: torch.Tensor" + (" | None" if value in optional else "") for value, name in inputs.items()]
     returns = ", ".join(["torch.Tensor"] * len(body.outputs))
     return ClassSource(
         name=identifier(body.cls),
         doc=describe(body),
+        arguments=[f"{identifier(key)}: {type(unwrap(value)).__name__}" for key, value in body.arguments.items()],
         setup=constructor.lines(),
         parameters=parameters,
         lines=lines,
@@ -75,7 +79,6 @@ def forward_of(
     inputs: dict[int, str],
     optional: set[int],
     constructor: Constructor,
-    owner: str,
 ) -> Forward:
     """A writer of statements for these steps."""
     return Forward(
@@ -88,7 +91,6 @@ def forward_of(
         optional=optional,
         attribute=constructor.attribute,
         constant_name=constructor.buffer,
-        owner=owner,
     )
 
 
@@ -98,6 +100,7 @@ def input_names(model: LoweredModel, body: Body) -> dict[int, str]:
     for value in body.inputs:
         known = "positions" if value == POSITIONS else "residual" if value == NO_RESIDUAL else None
         name = identifier(known or model.names.get(value) or body.names.get(value) or "x")
+        name = "x" if hasattr(builtins, name) else name
         number = 1
         while name in names.values():
             number += 1

@@ -101,7 +101,7 @@ class Constructor:
         if step.name == "split_heads" and step.member is not None and len(step.member.args) > 3:
             return [("q_size", (step.member, "num_heads")), ("kv_size", (step.member, "num_kv_heads"))]
         if step.name == "parameter":
-            return [(basename(step.args[0]), self.model.graph.parameters[step.args[0]])]
+            return [(step.args[0], list(step.args[1]))]
         return []
 
     def _locals(self, values: Iterable[Value]) -> dict[Expr, str]:
@@ -118,14 +118,16 @@ class Constructor:
     def _write(self, name: str, value: Value, names: dict[Expr, str]) -> list[str]:
         target = f"self.{identifier(name)}"
         if isinstance(value, Body):
-            return [f'{target} = {identifier(value.cls)}(vllm_config, prefix=f"{{prefix}}.{identifier(name)}")']
+            arguments = [f"{identifier(key)}={render(item, names)}" for key, item in value.arguments.items()]
+            prefix = f'prefix=f"{{prefix}}.{identifier(name)}"'
+            return [f"{target} = {identifier(value.cls)}({', '.join(['vllm_config', *arguments, prefix])})"]
         if isinstance(value, Member):
             member, hoisted = _hoisted(value, names)
             return [*hoisted, f"{target} = {construction(member, names)}"]
         if isinstance(value, tuple):
             member, attribute = value
             return [f"{target} = {render(Item(member.name, attribute), names)} * {_factor(member.args[1], names)}"]
-        sizes = ", ".join(render(size, names) for size in value.shape)
+        sizes = ", ".join(render(size, names) for size in value)
         return [f"{target} = nn.Parameter(torch.empty({sizes}))"]
 
     def _buffer(self, name: str, step: Op, names: dict[Expr, str]) -> str:

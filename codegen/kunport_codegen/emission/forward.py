@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kunport_codegen.emission.identifiers import EmissionError, identifier
+from kunport_codegen.emission.identifiers import identifier
 from kunport_codegen.emission.naming import Names
 from kunport_codegen.emission.operators import ATOM, constant, operator
 from kunport_codegen.emission.statements import Plan, Statement, plan
@@ -28,7 +28,6 @@ class Forward:
         optional: inputs that are None in the first layer.
         attribute: see `Attribute`.
         constant_name: writes a constant tensor: the buffer that the constructor keeps it in.
-        owner: path of the module, for parameters that it reads itself.
     """
 
     def __init__(
@@ -43,14 +42,12 @@ class Forward:
         optional: set[int],
         attribute: Attribute,
         constant_name: Callable[[Op], str],
-        owner: str,
     ) -> None:
         self.plan: Plan = plan(steps, outputs)
         self.outputs = outputs
         self.layouts = layouts
         self.optional = optional
         self.attribute = attribute
-        self.owner = owner
         self.leaves = {step.results[0]: step for step in steps if step.name in LEAVES}
         self.constant = constant_name
         tensors = [name for value, name in inputs.items() if value != POSITIONS]
@@ -132,7 +129,9 @@ class Forward:
         return operator(step.name, step.args, step.kwargs, self.value)
 
     def _leaf(self, step: Op) -> str:
-        return f"self.{_below(step.args[0], self.owner)}" if step.name == "parameter" else self.constant(step)
+        if step.name != "parameter":
+            return self.constant(step)
+        return ".".join(["self", *(identifier(part) for part in step.args[0].split("."))])
 
     def _split_heads(self, step: Op) -> str:
         packed = self.value(step.args[0])[0]
@@ -175,10 +174,3 @@ def _one_more(fewer: tuple[Any, ...], more: tuple[Any, ...]) -> int | None:
         if large[place] == 1 and large[:place] + large[place + 1 :] == small:
             return place - len(large)
     return None
-
-
-def _below(parameter: str, owner: str) -> str:
-    inside = parameter.removeprefix(f"{owner}.") if owner else parameter
-    if not inside or (inside == parameter and owner):
-        raise EmissionError(f"{owner or 'the model'} reads {parameter}, which belongs to another module")
-    return ".".join(identifier(part) for part in inside.split("."))

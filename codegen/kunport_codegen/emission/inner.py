@@ -84,7 +84,6 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
         {embedded: "hidden_states", POSITIONS: "positions"},
         set(),
         constructor,
-        body.path,
     )
     first_lines = [line for statement in first.plan.statements for line in first.statement(statement)]
     initial = [
@@ -94,11 +93,9 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
     returned = _returned(layers, carried)
     final_names = dict(zip(run.results, returned, strict=True))
     finish = forward_of(
-        model, [*leaves, *after], body.outputs, {**final_names, POSITIONS: "positions"}, set(), constructor, body.path
+        model, [*leaves, *after], body.outputs, {**final_names, POSITIONS: "positions"}, set(), constructor
     )
-    embed = forward_of(
-        model, [*leaves, *embedding], [embedded], {table.args[0].id: "input_ids"}, set(), constructor, body.path
-    )
+    embed = forward_of(model, [*leaves, *embedding], [embedded], {table.args[0].id: "input_ids"}, set(), constructor)
     finish_lines, embed_lines = finish.lines(), embed.lines()
     lines = constructor.lines()
     split = next((index for index, line in enumerate(lines) if _belongs_after(line, after)), len(lines))

@@ -117,7 +117,7 @@ def _logits(model: LoweredModel, body: Body) -> list[str]:
     lines: list[str] = []
     if rest:
         constructor = Constructor(model, model.root)
-        forward = forward_of(model, rest, model.root.outputs, {entered.results[0]: hidden}, set(), constructor, "")
+        forward = forward_of(model, rest, model.root.outputs, {entered.results[0]: hidden}, set(), constructor)
         lines = [line for statement in forward.plan.statements for line in forward.statement(statement)]
         hidden = forward.value(Ref(model.root.outputs[0]))[0]
     bias = ", self.lm_head.bias" if model.head.has_bias else ""

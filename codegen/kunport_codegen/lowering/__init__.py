@@ -9,7 +9,7 @@ The passes run in this order on a `Flow`, each in a file of its own:
 5. ``projections``, ``gated``, ``parallel``: linear layers, packed and split over ranks.
 6. ``norms``, ``rotary``, ``attention``, ``experts``: the engine's layers.
 7. ``residual``: additions move into the norms after them.
-8. ``structure``, ``layers``: classes, and one class for all layers.
+8. ``structure``, ``layers``, ``sharing``: classes, one for all layers, one for all modules of a source class.
 9. ``weights``, ``guards``: how a checkpoint is loaded, and which are refused.
 """
 
@@ -37,6 +37,7 @@ from kunport_codegen.lowering.projections import pack_projections
 from kunport_codegen.lowering.report import describe, opportunities
 from kunport_codegen.lowering.residual import thread_residual
 from kunport_codegen.lowering.rotary import place_ropes
+from kunport_codegen.lowering.sharing import share_classes
 from kunport_codegen.lowering.structure import Body, build
 from kunport_codegen.lowering.tokens import flatten_tokens
 from kunport_codegen.lowering.views import cancel_views, flatten_heads
@@ -73,6 +74,7 @@ def lower(graph: Graph, facts: Facts) -> LoweredModel:
     raw = [op.args[0] for op in flow.ops if op.name == "parameter"]
     root = build(flow)
     fold_layers(flow, root)
+    share_classes(graph, root)
     _settled(flow)
     assert head is not None, "a missing head has been refused"
     return LoweredModel(

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from kunport_codegen.expression import Expr, Scalar
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.flow import POSITIONS, Flow, Op, basename, parent
-from kunport_codegen.lowering.members import Member
+from kunport_codegen.lowering.members import Member, Value
 from kunport_codegen.lowering.selection import DifferentLayersError, Selector, same
 from kunport_codegen.lowering.structure import Body
 
 # Fields that say how many layers there are, as configurations name them.
 _COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+
+
+class Merger(Protocol):
+    """Makes one value of those that corresponding modules have, or a condition of who has something."""
+
+    def merge(self, values: Sequence[Value]) -> Value: ...
+
+    def test(self, truth: Sequence[bool]) -> Expr: ...
 
 
 @dataclass(slots=True)
@@ -99,7 +107,7 @@ def _count(flow: Flow, count: int) -> int | Expr:
     return Expr("field", (fields[0],)) if fields else count
 
 
-def unify(bodies: Sequence[Body], selector: Selector) -> Body:
+def unify(bodies: Sequence[Body], selector: Merger) -> Body:
     """One body for corresponding modules of all layers, in terms of the values of the one with the most steps.
 
     Raises:
@@ -117,7 +125,8 @@ def unify(bodies: Sequence[Body], selector: Selector) -> Body:
         for mine, theirs in zip(longest.inputs, named.inputs, strict=True)
         if theirs in named.names
     }
-    return replace(longest, steps=steps, names={**longest.names, **names})
+    arguments = {key: selector.merge([body.arguments[key] for body in bodies]) for key in longest.arguments}
+    return replace(longest, steps=steps, names={**longest.names, **names}, arguments=arguments)
 
 
 def _align(model: Body, body: Body) -> list[Op | None]:
@@ -157,7 +166,7 @@ def _kind(member: Member) -> tuple[str, str, str]:
     return member.name, member.factory, member.returns
 
 
-def _merge(step: Op, column: Sequence[Op | None], selector: Selector) -> Op:
+def _merge(step: Op, column: Sequence[Op | None], selector: Merger) -> Op:
     """One step for the column, in the values of ``step``. A layer that leaves it out has no say in its constants."""
     filled = [op if op is not None else step for op in column]
     merged = replace(step)
@@ -174,10 +183,12 @@ def _merge(step: Op, column: Sequence[Op | None], selector: Selector) -> Op:
     return merged
 
 
-def _merge_args(model: Any, values: list[Any], selector: Selector) -> Any:
+def _merge_args(model: Any, values: list[Any], selector: Merger) -> Any:
     """An argument of a step: references stay the model's; constants are the same or follow the layer's index."""
     if isinstance(model, Ref) or all(_equal(value, model) for value in values):
         return model
+    if isinstance(model, tuple) and all(isinstance(value, tuple) and len(value) == len(model) for value in values):
+        return tuple(_merge_args(item, [value[at] for value in values], selector) for at, item in enumerate(model))
     if all(isinstance(value, int | float | Scalar) for value in values):
         return selector.merge(values)
     raise DifferentLayersError("a constant differs from layer to layer")
@@ -193,7 +204,7 @@ def _equal(first: Any, second: Any) -> bool:
     return isinstance(first, Ref) or same(first, second)
 
 
-def _merge_members(members: Sequence[Member | None], selector: Selector) -> Member:
+def _merge_members(members: Sequence[Member | None], selector: Merger) -> Member:
     present = [member for member in members if member is not None]
     first = present[0]
     if any(len(member.args) != len(first.args) for member in present):

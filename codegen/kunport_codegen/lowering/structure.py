@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kunport_codegen.graph import Frame, Location, Ref
 from kunport_codegen.lowering.flow import POSITIONS, Flow, Op, ordered, parent
+from kunport_codegen.lowering.members import Value
 
 # Operators without operands: parameters, and constants of the configuration.
 LEAVES = frozenset(("parameter", "tensor"))
@@ -17,6 +18,7 @@ _CONTAINERS = frozenset(("ModuleList", "ModuleDict", "Sequential"))
 class Body:
     """The forward of one module: its steps in order, and the values that go in and come out.
 
+    ``names`` is what the source calls the inputs; ``arguments`` what this instance of the class is constructed with.
     A step that enters a module inside is an `Op` called ``enter`` whose fact is that module's body.
     """
 
@@ -27,6 +29,7 @@ class Body:
     outputs: list[int]
     steps: list[Op]
     names: dict[int, str] = field(default_factory=dict)
+    arguments: dict[str, Value] = field(default_factory=dict)
 
     def children(self) -> dict[str, Body]:
         """The bodies entered, by path, in order."""
@@ -116,8 +119,17 @@ class _Builder:
         inputs = list(dict.fromkeys(value for op in ops for value in op.inputs() if value not in made))
         names = self._input_names(path)
         inputs.sort(key=lambda value: _rank(list(names), value))
-        leaves = [replace(self.leaves[value]) for value in read]
+        leaves = [self._leaf(path, self.leaves[value]) for value in read]
         return Body(path, module.cls, module.where, inputs, outputs, [*leaves, *ordered(steps)], names)
+
+    def _leaf(self, path: str, op: Op) -> Op:
+        """The body's own copy of an operator without operands; a parameter is named from the body's module on."""
+        if op.name != "parameter":
+            return replace(op)
+        inside = op.args[0].removeprefix(f"{path}." if path else "")
+        if path and inside == op.args[0]:
+            self.flow.refuse(op, f"{path} reads {op.args[0]}, which belongs to another module")
+        return replace(op, args=(inside, self.flow.graph.parameters[op.args[0]].shape))
 
     def _child(self, owner: str, path: str) -> str:
         """The module directly inside ``path``, among those kept, on the way to ``owner``; ``path`` itself if none."""
