@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
+import re
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ class Installation:
 
     @cached_property
     def _modeling_source(self) -> str:
-        return read_source(self.root / "transformers" / "models" / "auto" / "modeling_auto.py")
+        return self._read("modeling_auto.py")
 
     def _modeling_table(self, name: str) -> dict[str, Any]:
         if name not in self._tables:
@@ -102,9 +102,14 @@ class Installation:
         return self._tables[name]
 
     def _config_table(self, name: str) -> dict[str, Any]:
-        folder = self.root / "transformers" / "models" / "auto"
-        generated = self._table(read_source(folder / "auto_mappings.py"), name)
-        return self._table(read_source(folder / "configuration_auto.py"), name, generated)
+        generated = self._table(self._read("auto_mappings.py"), name)
+        return self._table(self._read("configuration_auto.py"), name, generated)
+
+    def _read(self, name: str) -> str:
+        try:
+            return read_source(self.root / "transformers" / "models" / "auto" / name)
+        except OSError:
+            return ""  # tables of another version may lie elsewhere: the one that is missing is named then
 
     def _table(self, source: str, name: str, known: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
@@ -131,7 +136,10 @@ def installation() -> Installation:
             "Transformers is not installed, so there is no model source to read.",
             "Run `pip install transformers==5.19.0`.",
         )
-    return Installation(Path(spec.origin).resolve().parent.parent, importlib.metadata.version("transformers"))
+    origin = Path(spec.origin).resolve()
+    # The version as the package itself says it: importlib.metadata would take longer than everything else here.
+    version = re.search(r'^__version__ = "(.+)"', read_source(origin), re.MULTILINE)
+    return Installation(origin.parent.parent, version.group(1) if version else "")
 
 
 def _first(value: Any) -> str:

@@ -69,7 +69,7 @@ def _configuration(library: Installation, model_type: str, config_class: str) ->
     path = find_config_file(library, model_type, config_class)
     if path is None:
         raise KunportError(
-            f"{library} lists {config_class} for {model_type}, but its folder does not define it.",
+            f"{library} lists {config_class} for {model_type}, but {library.folder(model_type)} does not define it.",
             "Reinstall Transformers.",
         )
     body = class_body(read_source(path), config_class)
