@@ -54,6 +54,9 @@ Arg = Any
 class Node:
     """One operator.
 
+    Operands are in written form: required ones by position, optional ones by name, and left out where they have
+    torch's default; an operator that changes nothing (``contiguous``, dropout) leaves no node. Matchers rely on this.
+
     Attributes:
         id: unique in the graph, loop bodies included.
         op: torch's name for the operator, function and method forms merged (``add``, ``matmul``,
@@ -62,7 +65,8 @@ class Node:
             - ``input``: args ``(name,)``; the token ids are ``input_ids``, ``[batch, sequence]``
             - ``parameter``: args ``(path,)``, a parameter or saved buffer of the module tree
             - ``mask``: args ``(kind, window)``, the additive attention mask ``[batch, 1, query, key]`` of a kind:
-              ``causal``, ``sliding`` (the last ``window`` keys, the query's own included), ``chunked`` or ``bidirectional``
+              ``causal``, ``sliding`` (the last ``window`` keys, the query's own included), ``chunked`` or
+              ``bidirectional``
             - ``item``: args ``(Ref, index)``, one result of an operator with several
             - ``loop``: args ``(Ref to the iterated tensor,)`` with a ``body``; its results are its carried values
             - ``unknown``: args ``(reason,)`` and then whatever operands are known

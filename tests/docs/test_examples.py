@@ -24,7 +24,9 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def parameters() -> list[object]:
     pages = [page for page in PAGES if blocks(page)]
     return [
-        pytest.param(page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.engine] if ENGINE in page.read_text() else [])
+        pytest.param(
+            page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.engine] if ENGINE in page.read_text() else []
+        )
         for page in pages
     ]
 
