@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
-from kunport_codegen.expression import symbol
+from kunport_codegen.expression import symbol, unwrap
 from kunport_codegen.graph import DType, Graph, Node, refs
 
 from kunport.analysis.config_object import configuration_object
@@ -16,12 +16,14 @@ from kunport.analysis.library import Target
 from kunport.analysis.library.installed import installation
 from kunport.analysis.shapes import TensorType
 from kunport.analysis.source import Root
-from kunport.analysis.tree import Tree, class_constant, tied_tensors
+from kunport.analysis.tied import class_constant, tied_tensors
+from kunport.analysis.tree import Tree, class_location
 from kunport.analysis.values import Bound, Function, Instance, SourceClass, Tensor, Value
 from kunport.errors import KunportError
 
 # The sizes that stand for any: a batch, and a length that no configuration has.
 BATCH, SEQUENCE = symbol("batch", 2), symbol("sequence", 11)
+_BASE = "base_model_prefix"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,9 @@ def assemble(
         KunportError: the source is not valid Python, or does not define the architecture.
     """
     interpreter = Interpreter(roots)
-    interpreter.trace.begin(architecture)
     cls = _load(interpreter, module, architecture)
+    interpreter.trace.where = class_location(cls)
+    interpreter.trace.begin(architecture)
     settings = configuration_object(interpreter, config, config_class)
     model = interpreter.instantiate(cls, [settings], {})
     if not isinstance(model, Instance):
@@ -80,8 +83,13 @@ def assemble(
     constructed = len(interpreter.trace.nodes)
     output = _run(interpreter, model)
     graph = _graph(interpreter, tree, architecture, config, output, constructed)
-    graph.tied = tied_tensors(interpreter, tree, model, config)
-    return Reading(graph, tree.pretrained, class_constant(interpreter, model, "base_model_prefix") or "")
+    return Reading(graph, list(map(_pretrained, tree.pretrained)), class_constant(interpreter, model, _BASE) or "")
+
+
+def _pretrained(model: Instance) -> tuple[str, str, str]:
+    config = model.attributes.get("config")
+    model_type = config.attributes.get("model_type", "") if isinstance(config, Instance) else ""
+    return model.path or "", model.cls.name, str(unwrap(model_type))
 
 
 def _load(interpreter: Interpreter, module: str, architecture: str) -> SourceClass:
@@ -102,6 +110,7 @@ def _run(interpreter: Interpreter, model: Instance) -> Value:
     trace = interpreter.trace
     interpreter.default_dtype = DType("float32")
     frame = trace.frames[1]
+    trace.where = frame.where
     with trace.inside(frame):
         kind = TensorType((BATCH, SEQUENCE), DType("int64"))
         ids = Tensor(trace.emit("input", ("input_ids",), kind=kind).id, kind)
@@ -150,6 +159,7 @@ def _graph(
         frames=trace.frames,
         modules=tree.modules,
         parameters=tree.parameters,
+        tied=tied_tensors(interpreter, tree),
         guards=trace.guards,
         sources={name: file.digest for name, file in sorted(interpreter.names.files.items())},
         notes=trace.notes,

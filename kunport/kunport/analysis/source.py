@@ -2,8 +2,8 @@
 
 A modeling file is 20 to 100 KB, of which an analysis reaches a tenth, and LibCST parses half a megabyte a second. So a
 file is first cut into *chunks*, its top-level statements, by a regular expression that knows strings and
-comments; classes are cut further into members. Line numbers come from Python's own parser, which is twenty times as fast, by walking
-both trees side by side; LibCST's position metadata would cost more than the analysis.
+comments; classes are cut further into members. Line numbers come from Python's own parser, which is twenty
+times as fast, by walking both trees side by side; LibCST's position metadata would cost more than the analysis.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class SourceFile:
             else:
                 starts.append((line, self.lines[line - 1]))
             decorated = word == "@"
-        ends = [start - 1 for start, _ in starts[1:]] + [len(self.lines)]
+        ends = [start - 1 for start, _ in starts[1:]] + [len(self.lines)] * bool(starts)
         return [_chunk(head, first, last) for (first, head), last in zip(starts, ends, strict=True)]
 
     def statements(self, first: int, last: int) -> list[ast.stmt]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from kunport_codegen.expression import Scalar, unwrap
+from kunport_codegen.expression import Scalar
 from kunport_codegen.graph import Location, Module, Parameter
 
-from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
-from kunport.analysis.values import Instance, NativeClass, SourceClass, Tensor, Value, is_subclass
+from kunport.analysis.values import Instance, NativeClass, SourceClass, State, Tensor, Value, is_subclass
 
 _MODULE = "torch.nn.Module"
 _NOWHERE = Location("", 0)
@@ -22,14 +20,14 @@ class Tree:
     Attributes:
         modules, parameters: as `Graph` has them.
         shared: (path, path that has the same tensor) for tensors with several places.
-        pretrained: path, class and model type of each pretrained model, the root first.
+        pretrained: the pretrained models of Transformers in it, the root first.
     """
 
     def __init__(self, root: Instance) -> None:
         self.modules: dict[str, Module] = {}
         self.parameters: dict[str, Parameter] = {}
         self.shared: list[tuple[str, str]] = []
-        self.pretrained: list[tuple[str, str, str]] = []
+        self.pretrained: list[Instance] = []
         self._add(root, "")
 
     def _add(self, instance: Instance, path: str) -> None:
@@ -38,7 +36,7 @@ class Tree:
             path, instance.cls.short, _leaf(instance), _where(instance), _attributes(instance)
         )
         if is_subclass(instance.cls, "transformers.modeling_utils.PreTrainedModel"):
-            self.pretrained.append((path, instance.cls.name, _model_type(instance)))
+            self.pretrained.append(instance)
         for name, value in _members(instance):
             inner = f"{path}.{name}" if path else name
             if isinstance(value, Tensor):
@@ -46,6 +44,17 @@ class Tree:
             elif value.path is None:
                 module.children.append(inner)
                 self._add(value, inner)
+            else:
+                self._add_again(value, inner)
+
+    def _add_again(self, instance: Instance, path: str) -> None:
+        """Another place of a module: torch lists its tensors under both, the module itself only once."""
+        for name, value in _members(instance):
+            if isinstance(value, Instance):
+                self._add_again(value, f"{path}.{name}")
+            elif value.state.path != f"{path}.{name}":
+                self.shared.append((f"{path}.{name}", value.state.path))
+                self.parameters[f"{path}.{name}"] = _parameter(f"{path}.{name}", value, value.state)
 
     def _add_tensor(self, module: Module, name: str, path: str, tensor: Tensor) -> None:
         state = tensor.state
@@ -55,7 +64,11 @@ class Tree:
             self.shared.append((path, state.path))
         else:
             state.path = path
-        self.parameters[path] = Parameter(path, tensor.type.shape, tensor.type.dtype, state.buffer)
+        self.parameters[path] = _parameter(path, tensor, state)
+
+
+def _parameter(path: str, tensor: Tensor, state: State) -> Parameter:
+    return Parameter(path, tensor.type.shape, tensor.type.dtype, state.buffer)
 
 
 def _members(instance: Instance) -> Iterator[tuple[str, Value]]:
@@ -77,10 +90,14 @@ def _leaf(instance: Instance) -> str | None:
 
 
 def _where(instance: Instance) -> Location:
-    cls = instance.cls
-    if isinstance(cls, SourceClass):
-        return Location(cls.scope.namespace.file.name, cls.node.lineno)
+    if isinstance(instance.cls, SourceClass):
+        return class_location(instance.cls)
     return instance.where or _NOWHERE
+
+
+def class_location(cls: SourceClass) -> Location:
+    """The line of a class statement."""
+    return Location(cls.scope.namespace.file.name, cls.node.lineno)
 
 
 def _attributes(instance: Instance) -> dict[str, Any]:
@@ -91,30 +108,3 @@ def _is_plain(value: Value) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return isinstance(value, Scalar | int | float | str | None)
-
-
-def _model_type(instance: Instance) -> str:
-    config = instance.attributes.get("config")
-    return str(unwrap(config.attributes.get("model_type", ""))) if isinstance(config, Instance) else ""
-
-
-def class_constant(interpreter: Interpreter, instance: Instance, name: str) -> Value | None:
-    """An attribute that the source's class may have, None where it has none that can be read."""
-    try:
-        return interpreter.attribute(instance, name)
-    except (NotUnderstoodError, RaisedError):
-        return None
-
-
-def tied_tensors(
-    interpreter: Interpreter, tree: Tree, model: Instance, config: dict[str, Any]
-) -> list[tuple[str, str]]:
-    """Tensors with two names: shared by the constructor, or tied after it because the configuration says so."""
-    tied = list(tree.shared)
-    keys = class_constant(interpreter, model, "_tied_weights_keys") if config.get("tie_word_embeddings") else None
-    if isinstance(keys, dict):
-        for pattern, source in keys.items():
-            for path in tree.parameters:
-                if re.fullmatch(pattern, path) and source in tree.parameters and path != source:
-                    tied.append((path, source))
-    return tied

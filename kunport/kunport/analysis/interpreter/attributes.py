@@ -74,8 +74,10 @@ def get(interpreter: Interpreter, value: Value, name: str) -> Value:
         return interpreter.names.resolve(value.namespace.dotted, name)
     if isinstance(value, Opaque):
         dotted = f"{value.name}.{name}"
-        found = external(dotted)
-        return Opaque(dotted, value.reason) if found is None else found
+        if (found := external(dotted)) is not None:
+            return found
+        module = interpreter.names.namespace(dotted)
+        return Opaque(dotted, value.reason) if module is None else PythonModule(module)
     if isinstance(value, Super):
         return _of_super(interpreter, value, name)
     if isinstance(value, Function | Native):

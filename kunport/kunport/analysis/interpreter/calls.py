@@ -33,7 +33,7 @@ from kunport.analysis.values import (
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
 
-_DEPTH = 150  # of calls inside calls, before they are taken to be endless
+_DEPTH = 60  # of calls inside calls, before they are taken to be endless
 MODULE = "torch.nn.Module"
 
 
@@ -199,6 +199,8 @@ def make_function(
     for parameter in (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params):
         if parameter.default is not None:
             function.defaults[parameter.name.value] = evaluate(interpreter, parameter.default, scope)
+    if isinstance(node, cst.FunctionDef) and node.asynchronous is not None:
+        return Opaque(name, "a coroutine")
     decorators = node.decorators if isinstance(node, cst.FunctionDef) else ()
     return _decorate(interpreter, function, [each.decorator for each in decorators], scope)
 

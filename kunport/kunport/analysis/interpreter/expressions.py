@@ -153,6 +153,8 @@ def _walrus(interpreter: Interpreter, node: cst.NamedExpr, scope: Scope) -> Valu
 
 def _comprehension(interpreter: Interpreter, clause: cst.CompFor, scope: Scope) -> Iterator[Scope]:
     """The scope of each turn of a comprehension's loops."""
+    if clause.asynchronous is not None:
+        raise NotUnderstoodError("an asynchronous comprehension")
     inner = Scope(scope.namespace, parent=scope)
     for value in interpreter.iterate(evaluate(interpreter, clause.iter, scope)):
         interpreter.assign(clause.target, value, inner)

@@ -225,8 +225,10 @@ def _membership(interpreter: Interpreter, name: str, left: Value, right: Value) 
         exprs = expression(left), expression(tuple(right) if type(right) is list else right)
         if None not in exprs:
             return Scalar((plain(left) in plain(right)) == (name == "in"), Expr(name, exprs))
-    if isinstance(right, str):
-        return (interpreter.pin(left) in right) == (name == "in")
+    if isinstance(right, str) and isinstance(left, str):
+        return (left in right) == (name == "in")
+    if not isinstance(right, list | tuple | dict | range):
+        raise RaisedError("TypeError", f"{describe(right)} is no container")
     return any(_same(interpreter, left, each) for each in right) == (name == "in")
 
 
@@ -235,7 +237,7 @@ def _same(interpreter: Interpreter, left: Value, right: Value) -> bool:
         return True
     if isinstance(left, Scalar) or isinstance(right, Scalar):
         return bool(interpreter.pin(left) == interpreter.pin(right))
-    return type(left) is type(right) and bool(left == right)
+    return bool(left == right)
 
 
 def truth(interpreter: Interpreter, value: Value) -> bool:

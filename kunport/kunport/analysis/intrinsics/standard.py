@@ -44,10 +44,9 @@ def _mathematics(name: str) -> None:
         return getattr(math, name)(*(interpreter.pin(each) for each in args))
 
 
-for _name in ("sqrt", "log", "log2", "log10", "exp", "floor", "ceil", "pow", "cos", "sin", "tanh", "gcd", "prod"):
-    _mathematics(_name)
-for _name in ("isnan", "isinf", "isclose", "trunc", "log1p", "erf", "atan", "tan"):
-    _mathematics(_name)
+for _name in dir(math):
+    if callable(getattr(math, _name)) and not _name.startswith("_"):
+        _mathematics(_name)
 
 
 @native("functools.partial", raw=True)

@@ -188,6 +188,14 @@ def _finfo(interpreter: Interpreter, dtype: Value = DType("float32")) -> Value: 
     return Instance(_limits_class, {"min": -(2 ** (bits - 1)), "max": 2 ** (bits - 1) - 1})
 
 
+@native("torch.nn.functional.dropout", "torch.nn.functional.dropout1d", "torch.dropout")
+def _dropout(interpreter: Interpreter, x: Value, p: Value = 0.5, training: Value = True, **options: Value) -> Value:
+    """Nothing, unless the source forgets to say that the model is not training: torch's default is that it is."""
+    if interpreter.truth(training) and interpreter.truth(p):
+        return interpreter.unknown("dropout that stays on outside of training", x)
+    return x
+
+
 @native("torch.Size")
 def _size(interpreter: Interpreter, sizes: Value) -> Value:
     return tuple(interpreter.iterate(sizes))

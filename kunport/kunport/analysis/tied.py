@@ -1,0 +1,49 @@
+"""Tensors of the state with two names."""
+
+from __future__ import annotations
+
+import re
+from itertools import cycle
+
+from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
+from kunport.analysis.tree import Tree
+from kunport.analysis.values import Instance, Value
+
+
+def tied_tensors(interpreter: Interpreter, tree: Tree) -> list[tuple[str, str]]:
+    """Pairs (path, path whose tensor it is): shared by the constructor, or tied after it as the configuration says.
+
+    Each pretrained model lists patterns of names below it that are tied to other ones; several names are matched in
+    alphabetical order, the sources in turn.
+    """
+    tied = dict(tree.shared)
+    for model in tree.pretrained:
+        keys = _declared(interpreter, model)
+        prefix = f"{model.path}." if model.path else ""
+        names = sorted(path.removeprefix(prefix) for path in tree.parameters if path.startswith(prefix))
+        for target, source in keys.items():
+            sources = [name for name in names if re.match(source, name)]
+            targets = [name for name in names if re.match(target, name)]
+            for name, other in zip(targets, cycle(sources), strict=False):
+                if name != other:
+                    tied[prefix + name] = tied.get(prefix + other, prefix + other)
+    return list(tied.items())
+
+
+def _declared(interpreter: Interpreter, model: Instance) -> dict[str, str]:
+    """The patterns that the model ties under its configuration; that it does is a decision of the configuration."""
+    keys = class_constant(interpreter, model, "_tied_weights_keys")
+    config = class_constant(interpreter, model, "config")
+    if not isinstance(keys, dict) or not keys or not isinstance(config, Instance):
+        return {}
+    ties = class_constant(interpreter, config, "tie_word_embeddings")
+    return keys if ties is not None and interpreter.truth(ties) else {}
+
+
+def class_constant(interpreter: Interpreter, instance: Instance, name: str) -> Value | None:
+    """An attribute that the source may define, None where it defines none that can be read."""
+    try:
+        with interpreter.handling():
+            return interpreter.attribute(instance, name)
+    except (NotUnderstoodError, RaisedError):
+        return None

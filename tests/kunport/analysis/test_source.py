@@ -1,0 +1,188 @@
+"""Cutting files into statements, and the line numbers of what is parsed."""
+
+import ast
+
+import libcst as cst
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kunport.analysis.source import Root, SourceFile
+from kunport.errors import KunportError
+
+
+def source_file(folder, text):
+    path = folder / "sample.py"
+    path.write_text(text)
+    return SourceFile(path, "sample.py")
+
+
+TRICKY = '''"""A docstring.
+
+class NotHere:
+def nor_here(): ...
+"""
+import os  # class Comment:
+from pathlib import (
+    Path,
+)
+
+TEXT = r"""
+x = 1
+class Hidden: pass
+"""
+
+
+@decorator
+@other("""
+def inside(): ...
+""")
+class Decorated(Base):
+    def method(self):
+        return """
+class Inner: pass
+"""
+
+
+async def coroutine(): ...
+
+
+if os:
+    A = 1
+elif Path:
+    A = 2
+else:
+    A = 3
+try:
+    import x
+except ImportError:
+    x = None
+finally:
+    pass
+A = 'it''s' + "\\"class B: pass"
+B: int = 3
+C, D = 1, 2
+A.update(b=1)
+'''
+
+
+def test_chunks_are_the_top_level_statements(tmp_path):
+    file = source_file(tmp_path, TRICKY)
+    expected = [
+        node for node in ast.parse(TRICKY).body if not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call)
+    ]
+    assert [(chunk.kind, chunk.name) for chunk in file.chunks] == [
+        ("import", ""),
+        ("import", ""),
+        ("assign", "TEXT"),
+        ("class", "Decorated"),
+        ("def", "coroutine"),
+        ("other", ""),
+        ("other", ""),
+        ("assign", "A"),
+        ("assign", "B"),
+        ("other", ""),
+        ("other", ""),
+    ]
+    found = [statement for chunk in file.chunks for statement in file.statements(chunk.first, chunk.last)]
+    assert [ast.dump(node, include_attributes=True) for node in found] == [
+        ast.dump(node, include_attributes=True) for node in expected
+    ]
+
+
+STATEMENTS = st.sampled_from(
+    [
+        "import a.b as c",
+        "from .x import (\n    y,\n)",
+        "class A:\n    x = 1\n",
+        "def f(a,\n      b):\n    return a",
+        "@d\ndef g(): pass",
+        'S = """\ndef no():\n"""',
+        "T = '''\nclass No: pass'''",
+        "X = [\n    1,  # def no()\n]",
+        "Y: int = 1",
+        "# a comment\n",
+        "for i in range(2):\n    Z = i",
+        "if A:\n    B = 1\nelse:\n    B = 2",
+        "with a as b:\n    pass",
+        "print('def')",
+        "a, b = 1, 2",
+        "x = 'a' \"b\"",
+        "y = f'{x!r:>{10}}'",
+    ]
+)
+
+
+@given(st.lists(STATEMENTS, max_size=8), st.sampled_from(["\n", "\n\n", "\r\n"]))
+def test_chunks_cover_any_file(tmp_path_factory, statements, gap):
+    text = gap.join([*statements, ""])
+    file = source_file(tmp_path_factory.mktemp("source"), "")
+    file.path.write_bytes(text.encode())
+    file = SourceFile(file.path, "sample.py")
+    found = [node for chunk in file.chunks for node in file.statements(chunk.first, chunk.last)]
+    assert [ast.dump(node) for node in found] == [ast.dump(node) for node in ast.parse(text).body]
+    assert [node.lineno for node in found] == [node.lineno for node in ast.parse(text.replace("\r\n", "\n")).body]
+
+
+def test_code_at_the_first_column_inside_brackets(tmp_path):
+    file = source_file(tmp_path, "X = f(\na,\nb)\ny = 2\n")
+    found = [node for chunk in file.chunks for node in file.statements(chunk.first, chunk.last)]
+    assert {"X = f(a, b)", "y = 2"} <= {ast.unparse(node) for node in found}
+
+
+def lines_of(file, kind):
+    (statement,) = ast.parse(file.text).body
+    node = file.parse(statement)
+    found = []
+
+    class Visitor(cst.CSTVisitor):
+        def on_visit(self, node):
+            if isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+                file.positions.refine(node)
+            if isinstance(node, kind):
+                found.append(file.positions.line(node))
+            return True
+
+    node.visit(Visitor())
+    return found
+
+
+def test_lines_of_statements_at_any_depth(tmp_path):
+    text = (
+        "def f(x):\n    '''Two\n    lines.'''\n    if x:\n        a = 1; b = 2\n    elif y:\n        pass\n    else:\n"
+    )
+    text += "        try:\n            c = 3\n        except E:\n            d = 4\n        else:\n            e = 5\n"
+    text += "        finally:\n            g = 6\n    for i in x: h = 7\n    while x:\n        i = 8\n    with x:\n        j = 9\n"
+    file = source_file(tmp_path, text)
+    expected = [node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assign)]
+    assert sorted(lines_of(file, cst.Assign)) == sorted(expected)
+
+
+def test_lines_of_calls_in_a_statement_of_several_lines(tmp_path):
+    text = "x = (\n    first(\n        second(1),\n\n        # why\n        '''a\nb''',\n        third(),\n    )\n    .fourth(2)\n"
+    text += "    .fifth()\n)\n"
+    file = source_file(tmp_path, text)
+    assert sorted(lines_of(file, cst.Call)) == [2, 3, 8, 10, 11]
+
+
+def test_invalid_python_is_named_by_file_and_line(tmp_path):
+    file = source_file(tmp_path, "x = 1\ndef f(:\n    pass\n")
+    with pytest.raises(KunportError, match=r"sample\.py, line 2, is not valid Python"):
+        file.check()
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    (tmp_path / "sample.py").write_bytes(b"x = '\xff\xfe'")
+    with pytest.raises(KunportError, match="UTF-8"):
+        SourceFile(tmp_path / "sample.py", "sample.py")
+
+
+def test_roots_find_modules_and_packages(tmp_path):
+    (tmp_path / "pkg" / "inner").mkdir(parents=True)
+    for name in ("pkg/__init__.py", "pkg/leaf.py", "pkg/inner/__init__.py", "alone.py"):
+        (tmp_path / name).write_text("")
+    root = Root(tmp_path)
+    assert root.find("pkg.leaf") == (tmp_path / "pkg" / "leaf.py", "pkg")
+    assert root.find("pkg.inner") == (tmp_path / "pkg" / "inner" / "__init__.py", "pkg.inner")
+    assert root.find("alone") == (tmp_path / "alone.py", "")
+    assert root.find("pkg.absent") is None
+    assert Root(tmp_path, "pkg").find("alone") is None
