@@ -4,6 +4,6 @@ Each side has an engine in a process of its own. They take turns, one idle while
 of the machine meets both; ratios are taken of neighbours, and who goes first alternates.
 """
 
-from kunport.validation.throughput.comparison import Throughput, compare_throughput
+from kunport.validation.throughput.comparison import Side, Throughput, compare_throughput
 
-__all__ = ["Throughput", "compare_throughput"]
+__all__ = ["Side", "Throughput", "compare_throughput"]

@@ -6,6 +6,7 @@ number, or null and asks for the end.
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 
 from kunport.validation.processes.child import Channel
@@ -25,7 +26,9 @@ def main() -> None:
         plain(llm, job["prompts"], job["tokens"])  # the first run also allocates and caches
     while (turn := channel.receive()) is not None:
         with channel.stage(f"turn {turn}") as facts:
+            begin = time.process_time()
             _, facts["seconds"] = plain(llm, job["prompts"], job["tokens"])
+            facts["cpu_seconds"] = time.process_time() - begin
     channel.done()
 
 

@@ -22,28 +22,43 @@ _STAGE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput:
-    """Generated tokens per second.
+class Side:
+    """One side's repetitions, in order.
 
     Attributes:
-        requests: how many ran at once.
-        prompt_tokens, tokens: lengths of each request's prompt and of its continuation.
-        adapter, native: one figure a repetition, in order.
-        adapter_class, native_class: the classes that really ran.
+        ran: the class that really ran.
+        tokens_per_second: generated tokens by the clock.
+        tokens_per_cpu_second: by the processor time that the process took, which other users of the machine hardly
+            disturb.
+    """
+
+    ran: RanClass
+    tokens_per_second: list[float]
+    tokens_per_cpu_second: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Adapter against vLLM's own class: ``requests`` at once, of ``prompt_tokens``, continued by ``tokens``.
+
+    Attributes:
+        ratios: adapter over native by the clock, for each pair of neighbours.
+        cpu_ratios: the same by processor time.
     """
 
     requests: int
     prompt_tokens: int
     tokens: int
-    adapter: list[float]
-    native: list[float]
-    adapter_class: RanClass
-    native_class: RanClass
+    adapter: Side
+    native: Side
 
     @property
     def ratios(self) -> list[float]:
-        """Adapter over native, for each pair of neighbours."""
-        return [ours / theirs for ours, theirs in zip(self.adapter, self.native, strict=True)]
+        return _ratios(self.adapter.tokens_per_second, self.native.tokens_per_second)
+
+    @property
+    def cpu_ratios(self) -> list[float]:
+        return _ratios(self.adapter.tokens_per_cpu_second, self.native.tokens_per_cpu_second)
 
     @property
     def ratio(self) -> float:
@@ -51,9 +66,18 @@ class Throughput:
         return statistics.median(self.ratios)
 
     @property
+    def cpu_ratio(self) -> float:
+        """The median of `cpu_ratios`."""
+        return statistics.median(self.cpu_ratios)
+
+    @property
     def spread(self) -> tuple[float, float]:
         """The lowest and the highest of `ratios`."""
         return min(self.ratios), max(self.ratios)
+
+
+def _ratios(ours: list[float], theirs: list[float]) -> list[float]:
+    return [mine / other for mine, other in zip(ours, theirs, strict=True)]
 
 
 def compare_throughput(
@@ -96,19 +120,18 @@ def compare_throughput(
             name: stack.enter_context(_start(name, path, work, threads, on_stage))
             for name, path in (("adapter", folder), ("native", None))
         }
-        classes = {name: _load(name, side, job) for name, side in sides.items()}
-        speeds: dict[str, list[float]] = {name: [] for name in sides}
+        results = {name: Side(_load(name, side, job), [], []) for name, side in sides.items()}
         for turn in range(repetitions):
             order = list(sides) if turn % 2 == 0 else list(reversed(sides))
             for name in order:
-                seconds = _repeat(name, sides[name], turn)
-                speeds[name].append(requests * tokens / seconds)
+                sides[name].send(turn)
+                taken = _facts(name, sides[name], f"turn {turn}")
+                results[name].tokens_per_second.append(requests * tokens / taken["seconds"])
+                results[name].tokens_per_cpu_second.append(requests * tokens / taken["cpu_seconds"])
         for side in sides.values():
             side.send(None)
             side.follow()
-    return Throughput(
-        requests, prompt_tokens, tokens, speeds["adapter"], speeds["native"], classes["adapter"], classes["native"]
-    )
+    return Throughput(requests, prompt_tokens, tokens, results["adapter"], results["native"])
 
 
 def _start(name: str, adapter: Path | None, work: Path, threads: int, on_stage: OnStage | None) -> Supervised:
@@ -125,11 +148,6 @@ def _start(name: str, adapter: Path | None, work: Path, threads: int, on_stage: 
 def _load(name: str, side: Supervised, job: dict[str, Any]) -> RanClass:
     side.send(job)
     return RanClass(**_facts(name, side, "load")["ran"])
-
-
-def _repeat(name: str, side: Supervised, turn: int) -> float:
-    side.send(turn)
-    return float(_facts(name, side, f"turn {turn}")["seconds"])
 
 
 def _facts(name: str, side: Supervised, stage: str) -> dict[str, Any]:
