@@ -16,7 +16,7 @@ import libcst as cst
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.intrinsics.registry import external
-from kunport.analysis.source import Chunk, Root, SourceFile
+from kunport.analysis.source import Chunk, Root, SourceFile, open_source
 from kunport.analysis.values import Opaque, PythonModule, Value
 
 
@@ -247,7 +247,7 @@ class Names:
         for root in self.roots:
             if (found := root.find(dotted)) is not None:
                 path, package = found
-                file = SourceFile(path, path.relative_to(root.folder).as_posix())
+                file = open_source(path, path.relative_to(root.folder).as_posix())
                 self.files[file.name] = file
                 return Namespace(file, dotted, package, self)
         return None

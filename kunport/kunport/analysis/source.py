@@ -12,15 +12,15 @@ import ast
 import gc
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, cast
 
 import libcst as cst
 
+from kunport.analysis.positions import Positions, suite
 from kunport.errors import KunportError
 
 # Strings and comments are matched only to be stepped over: what they hold may look like a definition.
@@ -81,7 +81,9 @@ class SourceFile:
         except UnicodeDecodeError:
             raise KunportError(f"{path} is not UTF-8 text.", "Save it as UTF-8.") from None
         self.lines = self.text.split("\n")
-        self.positions = Positions()
+        self.positions = Positions(name)
+        self._statements: dict[tuple[int, int], list[ast.stmt]] = {}
+        self._trees: dict[ast.stmt, cst.BaseStatement] = {}
 
     @cached_property
     def chunks(self) -> list[Chunk]:
@@ -103,6 +105,11 @@ class SourceFile:
 
     def statements(self, first: int, last: int) -> list[ast.stmt]:
         """The statements of whole lines, by Python's parser, with line numbers of the file."""
+        if (first, last) not in self._statements:
+            self._statements[first, last] = self._parse_lines(first, last)
+        return self._statements[first, last]
+
+    def _parse_lines(self, first: int, last: int) -> list[ast.stmt]:
         try:
             return ast.parse("\n" * (first - 1) + "\n".join(self.lines[first - 1 : last])).body
         except SyntaxError:  # the scan may have cut inside brackets: code at the first column there is legal
@@ -123,6 +130,11 @@ class SourceFile:
 
     def parse(self, statement: ast.stmt) -> cst.BaseStatement:
         """The LibCST tree of a statement of the file, at any depth, with its positions noted."""
+        if statement not in self._trees:
+            self._trees[statement] = self._parse_tree(statement)
+        return self._trees[statement]
+
+    def _parse_tree(self, statement: ast.stmt) -> cst.BaseStatement:
         decorators = getattr(statement, "decorator_list", [])
         first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
         text = "\n".join(self.lines[first - 1 : statement.end_lineno])
@@ -134,10 +146,21 @@ class SourceFile:
                 raise KunportError(
                     f"{self.path}, line {first + error.raw_line - 1}, is beyond LibCST's grammar.", "Correct that line."
                 ) from None
-        node = _suite(module.body[0])[0] if nested else module.body[0]
+        node = suite(module.body[0])[0] if nested else module.body[0]
         self.positions.align([statement], [node])
         assert isinstance(node, cst.BaseStatement)
         return node
+
+
+def open_source(path: Path, name: str) -> SourceFile:
+    """A file that locations call ``name``. It is read and parsed once a process for as long as it stays the same."""
+    status = path.stat()
+    return _open(path, name, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=256)
+def _open(path: Path, name: str, modified: int, size: int) -> SourceFile:
+    return SourceFile(path, name)
 
 
 def _chunk(head: str, first: int, last: int) -> Chunk:
@@ -160,70 +183,3 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-class Positions:
-    """Line numbers of LibCST nodes.
-
-    Statements are aligned with Python's own tree when they are parsed. The lines of expressions are only worked out for
-    statements that span several lines, when such a statement is first run (`refine`).
-    """
-
-    def __init__(self) -> None:
-        self.syntax: dict[cst.CSTNode, ast.stmt] = {}
-        self._lines: dict[cst.CSTNode, int] = {}
-        self._several: dict[cst.CSTNode, int] = {}
-
-    def line(self, node: cst.CSTNode) -> int | None:
-        return self._lines.get(node)
-
-    def align(self, statements: Sequence[ast.AST], nodes: Sequence[cst.CSTNode]) -> None:
-        flat: list[cst.CSTNode] = []
-        for node in nodes:
-            flat.extend(node.body if isinstance(node, cst.SimpleStatementLine) else [node])
-        for statement, node in zip(statements, flat, strict=True):
-            assert isinstance(statement, ast.stmt)
-            self._lines[node] = statement.lineno
-            if statement.end_lineno != statement.lineno:
-                self._several[node] = statement.lineno
-            self._align_blocks(statement, node)
-
-    def _align_blocks(self, statement: ast.stmt, node: cst.CSTNode) -> None:
-        if isinstance(node, cst.ClassDef | cst.Import | cst.ImportFrom):
-            self.syntax[node] = statement
-        for block in ("body", "orelse", "finalbody"):
-            inner, part = getattr(statement, block, None), getattr(node, block, None)
-            if inner and part is not None:
-                self.align(inner, [part] if isinstance(part, cst.If) else _suite(part))
-        for handler, part in zip(getattr(statement, "handlers", ()), getattr(node, "handlers", ()), strict=True):
-            self.align(handler.body, _suite(part))
-
-    def refine(self, node: cst.CSTNode) -> None:
-        """Work out the lines of the expressions of a statement that spans several lines, once."""
-        line = self._several.pop(node, None)
-        if line is not None:
-            self._count(node, line)
-
-    def _count(self, node: cst.CSTNode, line: int) -> int:
-        """Note the line of each expression below ``node``, which begins on ``line``; returns the line it ends on."""
-        if isinstance(node, cst.BaseSuite):
-            return line
-        if isinstance(node, cst.Newline):
-            return line + 1
-        if isinstance(node, cst.SimpleWhitespace | cst.SimpleString | cst.FormattedStringText):
-            self._lines[node] = line
-            return line + node.value.count("\n")
-        start = line
-        for child in node.children:
-            line = self._count(child, line)
-        if isinstance(node, cst.BaseExpression):
-            # A call in a chain over several lines is at its name, not at the start of the chain.
-            anchor = node.func if isinstance(node, cst.Call) else node.attr if isinstance(node, cst.Attribute) else None
-            self._lines[node] = self._lines.get(anchor, start) if anchor is not None else start
-        return line
-
-
-def _suite(node: Any) -> Sequence[cst.CSTNode]:
-    """The statements below a block, an ``else``, an ``except`` or a ``finally``."""
-    suite = node if isinstance(node, cst.BaseSuite) else node.body
-    return cast("Sequence[cst.CSTNode]", suite.body)

@@ -194,10 +194,10 @@ class NativeClass:
     bases: tuple[NativeClass, ...] = ()
     members: dict[str, Value] = field(default_factory=dict)
     reason: str = ""
+    mro: list[Class] = field(init=False)
 
-    @property
-    def mro(self) -> list[Class]:
-        return linearize(self, self.bases)
+    def __post_init__(self) -> None:
+        self.mro = linearize(self, self.bases)
 
     @property
     def short(self) -> str:

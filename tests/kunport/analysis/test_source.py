@@ -138,8 +138,8 @@ def lines_of(file, kind):
         def on_visit(self, node):
             if isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
                 file.positions.refine(node)
-            if isinstance(node, kind):
-                found.append(file.positions.line(node))
+            if isinstance(node, kind) and (where := file.positions.location(node)):
+                found.append(where.line)
             return True
 
     node.visit(Visitor())
@@ -162,6 +162,13 @@ def test_lines_of_calls_in_a_statement_of_several_lines(tmp_path):
     text += "    .fifth()\n)\n"
     file = source_file(tmp_path, text)
     assert sorted(lines_of(file, cst.Call)) == [2, 3, 8, 10, 11]
+
+
+def test_lines_of_a_condition_of_several_lines_below_a_comment(tmp_path):
+    text = "def f(x):\n    y = 1\n\n    # why\n    # indeed\n    if (\n        first()\n        and second()\n    ):\n"
+    text += "        third()\n    # other\n    elif (\n        fourth()\n    ):\n        pass\n"
+    file = source_file(tmp_path, text)
+    assert sorted(lines_of(file, cst.Call)) == [7, 8, 13]
 
 
 def test_invalid_python_is_named_by_file_and_line(tmp_path):

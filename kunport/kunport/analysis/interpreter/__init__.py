@@ -9,7 +9,7 @@ from typing import Any
 
 import libcst as cst
 from kunport_codegen.expression import Expr, Scalar, fields_of
-from kunport_codegen.graph import DType, Location, Node
+from kunport_codegen.graph import DType, Node
 
 from kunport.analysis.interpreter import attributes, calls, containers, expressions, operations, statements, tensors
 from kunport.analysis.interpreter.loops import Turn
@@ -133,18 +133,15 @@ class Interpreter:
 
     def begin(self, node: cst.CSTNode, scope: Scope) -> None:
         """A statement begins: what it makes is made on its line."""
-        file = scope.namespace.file
-        file.positions.refine(node)
-        line = file.positions.line(node)
-        if line is not None:
-            self.trace.where = Location(file.name, line)
+        positions = scope.namespace.file.positions
+        positions.refine(node)
+        self.at(node, scope)
 
     def at(self, node: cst.CSTNode, scope: Scope) -> None:
         """An expression of a statement of several lines is about to make something."""
-        file = scope.namespace.file
-        line = file.positions.line(node)
-        if line is not None and (line != self.trace.where.line or file.name != self.trace.where.file):
-            self.trace.where = Location(file.name, line)
+        where = scope.namespace.file.positions.location(node)
+        if where is not None:
+            self.trace.where = where
 
     def message(self, node: cst.BaseExpression, scope: Scope) -> str:
         """The text of an exception that the source raises; none here, where formatting would pin what it names."""
