@@ -1,10 +1,11 @@
-"""Runs requests in vLLM as any user would, in its own process: ``engine_job.py CHECKPOINT PROMPTS TENSOR_PARALLEL``.
+"""Runs requests in vLLM as any user would, in its own process: ``engine_job.py CHECKPOINT PROMPTS RANKS ANSWER``.
 
-Prints one line of JSON: the classes that ran, and each request's tokens and the log-probabilities of its prompt.
+Writes to the file ANSWER, as JSON: the classes that ran, and each request's tokens and its prompt's log-probabilities.
 """
 
 import json
 import sys
+from pathlib import Path
 
 from kunport_model_adapters import probe
 
@@ -12,7 +13,7 @@ from kunport_model_adapters import probe
 def main() -> None:
     from vllm import LLM, SamplingParams
 
-    checkpoint, prompts, ranks = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
+    checkpoint, prompts, ranks, answer = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
     llm = LLM(
         checkpoint,
         tensor_parallel_size=ranks,
@@ -29,7 +30,8 @@ def main() -> None:
         for prompt, output in zip(prompts, outputs, strict=True)
     ]
     ran = [[kind.name, kind.file] for kind in probe.ran_classes(llm)]
-    print(json.dumps({"ran": ran, "tokens": [list(o.outputs[0].token_ids) for o in outputs], "scores": scores}))
+    tokens = [list(output.outputs[0].token_ids) for output in outputs]
+    answer.write_text(json.dumps({"ran": ran, "tokens": tokens, "scores": scores}))
 
 
 if __name__ == "__main__":  # workers import this file again

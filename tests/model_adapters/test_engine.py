@@ -64,18 +64,22 @@ def llama(tmp_path_factory):
     return write(LlamaConfig(**SIZES), tmp_path_factory.mktemp("llama"))
 
 
-def run(checkpoint, ranks=1, **where):
-    command = [sys.executable, FIXTURES.with_name("engine_job.py"), checkpoint, json.dumps(PROMPTS), str(ranks)]
-    return subprocess.run(command, **where, capture_output=True, text=True, timeout=900)
+@pytest.fixture
+def run(tmp_path):
+    def call(checkpoint, env, ranks=1):
+        answer = tmp_path / "answer.json"
+        script = FIXTURES.with_name("engine_job.py")
+        command = [sys.executable, script, checkpoint, json.dumps(PROMPTS), str(ranks), answer]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
+        return done, json.loads(answer.read_text()) if answer.exists() else done.stdout[-2000:] + done.stderr[-4000:]
 
-
-def answer_of(done):
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return call
 
 
 @torch.no_grad()
-def check(answer, model):
+def check(done, answer, model, file, ranks=1):
+    assert done.returncode == 0, answer
+    assert answer["ran"] == [[type(model).__name__, str(FIXTURES / file)]] * ranks
     for prompt, tokens, scores in zip(PROMPTS, answer["tokens"], answer["scores"], strict=True):
         logits = model(input_ids=torch.tensor([prompt + tokens]), use_cache=False).logits[0].log_softmax(-1)
         assert logits[len(prompt) - 1 : -1].argmax(-1).tolist() == tokens
@@ -83,38 +87,33 @@ def check(answer, model):
         torch.testing.assert_close(torch.tensor(scores), expected, atol=1e-5, rtol=0)
 
 
-def test_in_one_process_it_takes_the_place_of_the_class_that_vllm_has(llama):
+def test_in_one_process_it_takes_the_place_of_the_class_that_vllm_has(run, llama):
     checkpoint, model = llama
-    answer = answer_of(run(checkpoint, env=environment("olmo2", "llama", processes=False)))
-    assert answer["ran"] == [["LlamaForCausalLM", str(FIXTURES / "llama/llama.py")]]
-    check(answer, model)
+    check(*run(checkpoint, environment("olmo2", "llama", processes=False)), model, "llama/llama.py")
 
 
-def test_in_several_processes_it_serves_what_vllm_has_no_class_for(olmo2):
+def test_in_several_processes_it_serves_what_vllm_has_no_class_for(run, olmo2):
     checkpoint, model = olmo2
-    answer = answer_of(run(checkpoint, env=environment("olmo2")))
-    assert answer["ran"] == [["Olmo2ForCausalLM", str(FIXTURES / "olmo2/olmo2.py")]]
-    check(answer, model)
+    check(*run(checkpoint, environment("olmo2")), model, "olmo2/olmo2.py")
 
 
-def test_with_tensor_parallelism_every_worker_runs_it(olmo2):
+def test_with_tensor_parallelism_every_worker_runs_it(run, olmo2):
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         pytest.skip("two ranks need two cores")
     checkpoint, model = olmo2
-    answer = answer_of(run(checkpoint, ranks=2, env=environment("olmo2", binding=f"{cores[0]}|{cores[1]}")))
-    assert answer["ran"] == [["Olmo2ForCausalLM", str(FIXTURES / "olmo2/olmo2.py")]] * 2
-    check(answer, model)
+    bound = environment("olmo2", binding=f"{cores[0]}|{cores[1]}")
+    check(*run(checkpoint, bound, ranks=2), model, "olmo2/olmo2.py", ranks=2)
 
 
-def test_a_checkpoint_that_it_was_not_made_for_is_refused(tmp_path):
+def test_a_checkpoint_that_it_was_not_made_for_is_refused(run, tmp_path):
     checkpoint, _ = write(LlamaConfig(**SIZES, hidden_act="gelu"), tmp_path)
-    done = run(checkpoint, env=environment("llama", processes=False))
+    done, answer = run(checkpoint, environment("llama", processes=False))
     assert done.returncode != 0
     assert (
         "AdapterError: This adapter was generated for another llama configuration: "
         "hidden_act is 'gelu', expected 'silu'. Generate an adapter for this checkpoint"
-    ) in done.stderr
+    ) in answer
 
 
 def test_the_server_runs_it(olmo2):
