@@ -81,8 +81,8 @@ class Positions:
             line = self._count(child, line)
         if isinstance(node, cst.BaseExpression):
             # A call in a chain over several lines is at its name, not at the start of the chain.
-            anchor = node.func if isinstance(node, cst.Call) else node.attr if isinstance(node, cst.Attribute) else node
-            self._note(node, self._known[anchor].line if anchor in self._known else start)
+            anchor = node.func if isinstance(node, cst.Call) else node.attr if isinstance(node, cst.Attribute) else None
+            self._note(node, start if anchor is None else self._known[anchor].line)
         return line
 
 
