@@ -9,11 +9,8 @@ times as fast, by walking both trees side by side; LibCST's position metadata wo
 from __future__ import annotations
 
 import ast
-import gc
 import hashlib
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -139,13 +136,12 @@ class SourceFile:
         first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
         text = "\n".join(self.lines[first - 1 : statement.end_lineno])
         nested = statement.col_offset > 0
-        with _no_collection():
-            try:
-                module = cst.parse_module(f"class _:\n{text}\n" if nested else text + "\n")
-            except cst.ParserSyntaxError as error:
-                raise KunportError(
-                    f"{self.path}, line {first + error.raw_line - 1}, is beyond LibCST's grammar.", "Correct that line."
-                ) from None
+        try:
+            module = cst.parse_module(f"class _:\n{text}\n" if nested else text + "\n")
+        except cst.ParserSyntaxError as error:
+            raise KunportError(
+                f"{self.path}, line {first + error.raw_line - 1}, is beyond LibCST's grammar.", "Correct that line."
+            ) from None
         node = suite(module.body[0])[0] if nested else module.body[0]
         self.positions.align([statement], [node])
         assert isinstance(node, cst.BaseStatement)
@@ -171,15 +167,3 @@ def _chunk(head: str, first: int, last: int) -> Chunk:
     if match := _ASSIGNMENT.match(head):
         return Chunk("assign", match.group(1), first, last)
     return Chunk("other", "", first, last)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Trees are long-lived: letting the garbage collector walk them while they grow doubles the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
