@@ -9,6 +9,7 @@ from typing import Any
 
 from kunport_codegen.expression import Expr, Scalar, const, evaluate
 from kunport_codegen.graph import Graph
+from kunport_codegen.lowering.flow import layer_of
 from kunport_codegen.lowering.members import Choice, Value
 
 LAYER = "layer_idx"
@@ -80,15 +81,31 @@ class Selector:
                 yield Candidate(expr, values)
 
     def _declared(self) -> Iterable[Expr]:
-        """What the source itself decides on, with a layer's number made the index, then lists with an item a layer."""
-        expressions = [guard.expr for guard in self.graph.guards]
-        for module in self.graph.modules.values():
-            expressions += [value.expr for value in module.attributes.values() if isinstance(value, Scalar)]
-        for expr in expressions:
-            yield from indexed(expr)
+        """What the source decides on by layer: attributes of modules, guards, then lists with an item a layer."""
+        attributes: dict[tuple[str, str], dict[int, Expr]] = {}
+        for path, module in self.graph.modules.items():
+            layer = layer_of(path)
+            for name, value in module.attributes.items() if layer is not None else ():
+                if isinstance(value, Scalar) and layer is not None:
+                    inside = path.removeprefix(f"{layer[0]}.{layer[1]}")
+                    attributes.setdefault((inside, name), {})[layer[1]] = value.expr
+        guards: dict[object, list[Expr]] = {}
+        for guard in self.graph.guards:
+            for general in indexed(guard.expr):
+                guards.setdefault((guard.where, general), []).append(guard.expr)
+        for by_layer in attributes.values():
+            yield from self._general([by_layer[index] for index in sorted(by_layer)])
+        for expressions in guards.values():
+            yield from self._general(sorted(expressions, key=_numbers))
         for name, value in self.graph.config.items():
             if isinstance(value, list | tuple) and len(value) == self.count and name.isidentifier():
                 yield Expr("field", (f"{name}[{LAYER}]",))
+
+    def _general(self, expressions: list[Expr]) -> Iterable[Expr]:
+        """One expression for those of all layers, in order, if they follow the index."""
+        general = generalize(expressions) if len(expressions) == self.count else None
+        if general is not None and LAYER in str(general):
+            yield general
 
     def value(self, expr: Expr, index: int) -> Any:
         """The expression's value for one layer."""
@@ -147,6 +164,11 @@ def generalize(expressions: Sequence[Expr]) -> Expr | None:
     return Expr(first.op, tuple(operands))
 
 
+def _numbers(expr: Expr) -> list[int]:
+    """The whole numbers in an expression, by which those of different layers are ordered."""
+    return [int(number) for number in re.findall(r"(?<![\w.])\d+(?![\w.])", str(expr))]
+
+
 def shifted(shift: int) -> Expr:
     """``layer_idx`` plus a constant."""
     index = Expr("symbol", (LAYER,))
@@ -154,7 +176,7 @@ def shifted(shift: int) -> Expr:
 
 
 def indexed(expr: Expr) -> Iterable[Expr]:
-    """The expression with a number that may be a layer's made ``layer_idx``: list items first, then plain numbers."""
+    """The expression with one whole number that may be a layer's made ``layer_idx``, for each such number."""
     if expr.op == "field":
         general = re.sub(r"\[\d+\]", f"[{LAYER}]", expr.args[0])
         if general != expr.args[0]:
@@ -162,8 +184,7 @@ def indexed(expr: Expr) -> Iterable[Expr]:
         return
     if expr.op == "const":
         if type(expr.args[0]) is int:
-            yield Expr("symbol", (LAYER,))
-            yield shifted(1)
+            yield shifted(0)
         return
     for position, operand in enumerate(expr.args):
         if isinstance(operand, Expr):

@@ -1,0 +1,76 @@
+"""Values that differ by layer, as expressions on the layer's index."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kunport_codegen.expression import Expr, Scalar, const
+from kunport_codegen.expression import field as config_field
+from kunport_codegen.graph import Graph, Guard, Location
+from kunport_codegen.lowering.members import Choice
+from kunport_codegen.lowering.selection import DifferentLayersError, Selector, generalize, indexed, read
+
+WHERE = Location("model.py", 1)
+
+
+def selector(config: dict[str, object], *guards: Expr, count: int = 4) -> Selector:
+    graph = Graph("TinyForCausalLM", "tiny", config, guards=[Guard(guard, True, WHERE) for guard in guards])
+    return Selector(graph, count)
+
+
+def test_items_of_a_list_are_indexed() -> None:
+    found = selector({"heads": [1, 2, 3, 4]}).merge([config_field(f"heads[{i}]", i + 1) for i in range(4)])
+    assert str(found) == "config.heads[layer_idx]"
+
+
+def test_numbers_that_count_layers_follow_the_index() -> None:
+    expressions = [Expr("mul", (const(i + 1), Expr("field", ("step",)))) for i in range(4)]
+    assert str(generalize(expressions)) == "(layer_idx + 1) * config.step"
+
+
+def test_a_condition_of_the_source_is_found_in_its_guards() -> None:
+    """``(layer + 1) % interval``, of which the source saw a number for each layer."""
+    guards = [Expr("eq", (Expr("mod", (const(i + 1), Expr("field", ("interval",)))), const(0))) for i in range(4)]
+    window = config_field("window", 8)
+    found = selector({"interval": 2, "window": 8}, *guards).merge([None, window, None, window])
+    assert isinstance(found, Choice)
+    assert "(layer_idx + 1) % config.interval == 0" in str(found.test)
+
+
+def test_three_values_are_told_apart_by_two_conditions() -> None:
+    found = selector({"kinds": ["a", "b", "c", "a"]}).merge([1, 2, 3, 1])
+    assert isinstance(found, Choice) and isinstance(found.otherwise, Choice)
+
+
+def test_entries_of_a_dictionary_are_taken_by_the_layers_kind() -> None:
+    config = {"kinds": ["near", "far"], "rope": {"near": {}, "far": {}}}
+    values = [Expr("field", ("rope['near']",)), Expr("field", ("rope['far']",))]
+    assert str(selector(config, count=2).merge(values)) == "config.rope[config.kinds[layer_idx]]"
+
+
+def test_what_nothing_tells_apart_is_an_error() -> None:
+    with pytest.raises(DifferentLayersError):
+        selector({"kinds": ["a", "a", "b", "b"]}).merge([1, 2, 1, 2])
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=8))
+def test_a_condition_found_is_right_for_every_layer(truth: list[bool]) -> None:
+    config = {"flags": truth, "kinds": ["x" if each else "y" for each in truth]}
+    found = selector(config, count=len(truth))
+    if len(set(truth)) == 1:
+        return
+    test = found.test(truth)
+    assert [bool(found.value(test, index)) for index in range(len(truth))] == truth
+
+
+@given(st.integers(0, 3), st.text(alphabet="abc_", min_size=1, max_size=5))
+def test_indexing_and_reading_agree(index: int, name: str) -> None:
+    config = {name: [10, 11, 12, 13]}
+    (general,) = indexed(Expr("field", (f"{name}[{index}]",)))
+    assert read(config, general.args[0].replace("layer_idx", str(index))) == 10 + index
+
+
+def test_scalars_are_the_same_only_with_their_expressions() -> None:
+    merged = selector({"a": [1, 2, 3, 4]}).merge([Scalar(1, Expr("field", ("x",)))] * 4)
+    assert str(merged.expr) == "config.x"
