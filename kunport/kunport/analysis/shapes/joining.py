@@ -78,9 +78,7 @@ def unbind(x: TensorType, dim: Any = 0) -> Result:
 
 @rule("cat")
 def cat(tensors: Any, dim: Any = 0) -> TensorType:
-    held = [tensor for tensor in tensors if len(tensor.shape) != 1 or sizes.value(tensor.shape[0]) != 0] or list(
-        tensors
-    )
+    held = [tensor for tensor in tensors if list(tensor.shape) != [0]] or list(tensors)  # as torch does
     where = sizes.axis(dim, held[0].rank)
     rests = [sizes.replaced(tensor.shape, where) for tensor in held]
     if any(list(map(sizes.value, rest)) != list(map(sizes.value, rests[0])) for rest in rests):

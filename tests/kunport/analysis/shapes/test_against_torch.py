@@ -31,7 +31,7 @@ def test_every_rule_is_drawn() -> None:
 def test_rules_agree_with_torch(names: str) -> None:
     seen = set()
 
-    @settings(max_examples=30, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=15, deadline=None, database=None, derandomize=True)
     @given(CALLS[names], st.sampled_from(MODEL_DTYPES), other_values)
     def check(drawn: Any, model: torch.dtype, others: dict[str, int]) -> None:
         args, kwargs = tuple(drawn[0]), dict(drawn[1])

@@ -168,7 +168,7 @@ expressions = st.recursive(
 assignments = st.fixed_dictionaries({name: st.integers(1, 20) for name in NAMES})
 
 
-@settings(max_examples=200, deadline=None, database=None, derandomize=True)
+@settings(max_examples=100, deadline=None, database=None, derandomize=True)
 @given(expressions, expressions, assignments)
 def test_simplification_never_changes_a_value(a: Any, b: Any, values: dict[str, int]) -> None:
     def at(size: Any) -> Any:
