@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import kunport
@@ -31,8 +32,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     print(ROW.format(*HEADER), flush=True)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        passed = list(pool.map(lambda model: _row(model, options.output), options.models))
+    with ProcessPoolExecutor(options.jobs) as pool:
+        passed = list(pool.map(partial(_row, output=options.output), options.models))
     print(f"{sum(passed)} of {len(passed)} passed")
     return 0 if all(passed) else 1
 
