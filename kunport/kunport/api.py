@@ -54,7 +54,10 @@ def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Pat
     try:
         files = emit(analysis.graph)
     except LoweringError as error:
-        refusals = [Unknown(f"{refusal.op}: {refusal.reason}", refusal.where) for refusal in error.refusals]
+        refusals = [
+            Unknown(f"no place in the engine yet: {refusal.op}: {refusal.reason}", refusal.where)
+            for refusal in error.refusals
+        ]
         raise NotPortableError(refusals) from error
     except EmissionError as error:
         raise NotPortableError([Unknown(str(error), analysis.graph.modules[""].where)]) from error
