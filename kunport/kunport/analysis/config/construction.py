@@ -16,7 +16,7 @@ from kunport.analysis.config.field_types import fits
 from kunport.analysis.config.intrinsics import BASE, BASE_MEMBERS
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.interpreter.attributes import MISSING, class_member
-from kunport.analysis.interpreter.calls import record_fields
+from kunport.analysis.interpreter.classes import field_default, record_fields
 from kunport.analysis.values import Function, Instance, Native, Opaque, SourceClass, Value
 
 # What classes raise to refuse fields. Anything else that comes up is more likely a limit of the interpretation.
@@ -83,7 +83,7 @@ def _default(interpreter: Interpreter, cls: SourceClass, name: str) -> Value:
     default = class_member(interpreter, cls.mro, name)
     if default is MISSING:
         raise RaisedError("ValueError", f"the field {name} is missing")
-    return interpreter.field_default(default)
+    return field_default(interpreter, default)
 
 
 def _check_types(cls: SourceClass, names: list[str], given: dict[str, Value]) -> None:

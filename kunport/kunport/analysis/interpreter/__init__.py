@@ -11,7 +11,16 @@ import libcst as cst
 from kunport_codegen.expression import Expr, Scalar, fields_of
 from kunport_codegen.graph import DType, Node
 
-from kunport.analysis.interpreter import attributes, calls, containers, expressions, operations, statements, tensors
+from kunport.analysis.interpreter import (
+    attributes,
+    calls,
+    classes,
+    containers,
+    expressions,
+    operations,
+    statements,
+    tensors,
+)
 from kunport.analysis.interpreter.loops import Turn
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Signal
@@ -68,7 +77,7 @@ class Interpreter:
         return calls.call(self, value, args, kwargs)
 
     def instantiate(self, cls: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return calls.instantiate(self, cls, args, kwargs)
+        return classes.instantiate(self, cls, args, kwargs)
 
     # Names and definitions
 
@@ -102,10 +111,10 @@ class Interpreter:
         return calls.make_function(self, node, scope, scope.cls)
 
     def define_class(self, node: ast.ClassDef, scope: Scope) -> Value:
-        return calls.define_class(self, node, scope)
+        return classes.define_class(self, node, scope)
 
     def own_member(self, cls: SourceClass, name: str) -> Value:
-        return calls.own_member(self, cls, name)
+        return classes.own_member(self, cls, name)
 
     def expression(self, node: ast.expr, scope: Scope) -> cst.BaseExpression:
         return cst.parse_expression(ast.unparse(node))
@@ -283,18 +292,6 @@ class Interpreter:
 
     def argument_or_none(self, value: Value) -> Any:
         return tensors.argument_or_none(self, value)
-
-    def record(self, value: Instance) -> dict[str, Value] | None:
-        """The fields of a dataclass's instance (a model's output), None for other objects."""
-        record = any(isinstance(cls, SourceClass) and cls.record for cls in value.cls.mro)
-        return value.attributes if record else None
-
-    def field_default(self, value: Value) -> Value:
-        """The value of a dataclass field's default, made anew where there is a factory."""
-        if isinstance(value, Instance) and "default_factory" in value.attributes:
-            factory = value.attributes["default_factory"]
-            return self.call(factory, [], {}) if factory is not None else value.attributes["default"]
-        return value
 
     def sorted(self, values: Value, key: Value = None, reverse: Value = False) -> list[Value]:
         """What ``sorted`` gives; sorting by a scalar's value is no decision worth a guard."""

@@ -1,22 +1,19 @@
-"""Functions, classes and calls."""
+"""Functions and calls."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from kunport_codegen.expression import Scalar
 from kunport_codegen.graph import Frame
 
-from kunport.analysis.interpreter import attributes, operations, statements
+from kunport.analysis.interpreter import operations, statements
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Return
 from kunport.analysis.values import (
     Bound,
-    Class,
     Function,
     Instance,
     Native,
@@ -27,7 +24,6 @@ from kunport.analysis.values import (
     Unknown,
     Value,
     is_subclass,
-    linearize,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +49,7 @@ def call(interpreter: Interpreter, value: Value, args: list[Value], kwargs: dict
     if isinstance(value, Instance):
         return _call_instance(interpreter, value, args, kwargs)
     if isinstance(value, SourceClass | NativeClass):
-        return instantiate(interpreter, value, args, kwargs)
+        return interpreter.instantiate(value, args, kwargs)
     if isinstance(value, Partial):
         return call(interpreter, value.function, [*value.args, *args], {**value.kwargs, **kwargs})
     if isinstance(value, Opaque):
@@ -202,10 +198,10 @@ def make_function(
     if isinstance(node, cst.FunctionDef) and node.asynchronous is not None:
         return Opaque(name, "a coroutine")
     decorators = node.decorators if isinstance(node, cst.FunctionDef) else ()
-    return _decorate(interpreter, function, [each.decorator for each in decorators], scope)
+    return decorate(interpreter, function, [each.decorator for each in decorators], scope)
 
 
-def _decorate(interpreter: Interpreter, value: Value, decorators: list[cst.BaseExpression], scope: Scope) -> Value:
+def decorate(interpreter: Interpreter, value: Value, decorators: list[cst.BaseExpression], scope: Scope) -> Value:
     for node in reversed(decorators):
         if isinstance(node, cst.Attribute) and node.attr.value == "setter":
             prior = evaluate(interpreter, node.value, scope)
@@ -217,106 +213,3 @@ def _decorate(interpreter: Interpreter, value: Value, decorators: list[cst.BaseE
             return Opaque(value.name, f"wrapped by a decorator that is not known ({why})")
         value = call(interpreter, decorator, [value], {})
     return value
-
-
-def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> Value:
-    """The value of a ``class`` statement. Its body waits until members are asked for."""
-    bases: list[Class] = []
-    for each in node.bases:
-        base = evaluate(interpreter, interpreter.expression(each, scope), scope)
-        if isinstance(base, Opaque):
-            base = NativeClass(base.name, reason=base.reason)
-        if not isinstance(base, SourceClass | NativeClass):
-            base = NativeClass(operations.describe(base), reason="no class that the analysis knows")
-        bases.append(base)
-    cls = SourceClass(node.name, node, scope, tuple(bases))
-    try:
-        cls.mro = linearize(cls, cls.bases)
-    except TypeError as error:
-        raise NotUnderstoodError(str(error)) from None
-    for name, statement in _members(node.body):
-        cls.members.setdefault(name, []).append(statement)
-    decorators = [interpreter.expression(each, scope) for each in node.decorator_list]
-    return _decorate(interpreter, cls, decorators, scope)
-
-
-def _members(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
-    """(name, statement that binds it) for the members of a class body."""
-    for statement in body:
-        match statement:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name, statement
-            case ast.Assign(targets=targets):
-                for target in targets:
-                    names = target.elts if isinstance(target, ast.Tuple) else [target]
-                    yield from ((each.id, statement) for each in names if isinstance(each, ast.Name))
-            case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None:
-                yield name, statement
-            case ast.If() | ast.Try():
-                yield from ((name, statement) for name, _ in _members(statement.body))
-
-
-def own_member(interpreter: Interpreter, cls: SourceClass, name: str) -> Value:
-    """A member of the class itself, evaluated on first use."""
-    if name not in cls.namespace:
-        scope = Scope(cls.scope.namespace, cls.scope, variables=cls.namespace, cls=cls)
-        where = interpreter.trace.where
-        for statement in cls.members[name]:
-            node = cls.scope.namespace.file.parse(statement)
-            if isinstance(node, cst.FunctionDef):
-                cls.namespace[name] = make_function(interpreter, node, scope, cls)
-            else:
-                interpreter.execute(node, scope)
-        interpreter.trace.where = where
-    return cls.namespace[name]
-
-
-def instantiate(interpreter: Interpreter, cls: Class, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """``cls(*args, **kwargs)``."""
-    maker = attributes.class_member(interpreter, cls.mro, "__new__")
-    if isinstance(maker, Native):
-        return call(interpreter, maker, [cls, *args], kwargs)
-    if isinstance(cls, NativeClass) and cls.reason:
-        return call(interpreter, Opaque(cls.name, cls.reason), args, kwargs)
-    instance = Instance(cls, where=interpreter.trace.where)
-    for ancestor in cls.mro:
-        if isinstance(ancestor, SourceClass) and ancestor.record and "__init__" not in ancestor.members:
-            _fill_record(interpreter, instance, ancestor, args, kwargs)
-            break
-        initializer = attributes.class_member(interpreter, [ancestor], "__init__")
-        if initializer is not attributes.MISSING:
-            call(interpreter, initializer, [instance, *args], kwargs)
-            break
-    return instance
-
-
-def _fill_record(
-    interpreter: Interpreter, instance: Instance, cls: SourceClass, args: list[Value], kwargs: dict[str, Value]
-) -> None:
-    """What the constructor of the dataclass ``cls`` does to an instance of it or of a class derived from it."""
-    names = record_fields(cls)
-    values = dict(zip(names, args, strict=False)) | kwargs
-    if unexpected := set(values) - set(names):
-        raise RaisedError("TypeError", f"{cls.name} has no field {', '.join(sorted(unexpected))}")
-    for name in names:
-        if name not in values:
-            default = attributes.class_member(interpreter, cls.mro, name)
-            if default is attributes.MISSING:
-                raise RaisedError("TypeError", f"{cls.name} needs {name}")
-            values[name] = interpreter.field_default(default)
-        instance.attributes[name] = values[name]
-    if (after := interpreter.find(instance, "__post_init__")) is not None:
-        call(interpreter, after, [], {})
-
-
-def record_fields(cls: SourceClass) -> list[str]:
-    """Names of a dataclass's fields, those of its bases first."""
-    names: dict[str, None] = {}
-    for ancestor in reversed(cls.mro):
-        if isinstance(ancestor, SourceClass):
-            for statement in ancestor.node.body:
-                match statement:
-                    case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
-                        if "ClassVar" not in ast.dump(annotation):
-                            names.setdefault(name)
-    return list(names)

@@ -20,6 +20,7 @@ from kunport.analysis.values import (
     NativeClass,
     OrderedSet,
     Results,
+    SourceClass,
     Tensor,
     Unknown,
     Value,
@@ -132,8 +133,8 @@ def argument(interpreter: Interpreter, value: Value) -> Any:
         return {str(key): argument(interpreter, each) for key, each in value.items()}
     if isinstance(value, slice):
         return slice(*(argument(interpreter, each) for each in (value.start, value.stop, value.step)))
-    if isinstance(value, Instance) and (fields := interpreter.record(value)) is not None:
-        return {key: argument(interpreter, each) for key, each in fields.items() if each is not None}
+    if isinstance(value, Instance) and any(isinstance(cls, SourceClass) and cls.record for cls in value.cls.mro):
+        return {key: argument(interpreter, each) for key, each in value.attributes.items() if each is not None}
     raise NotUnderstoodError("an operand that is neither a tensor nor a plain value")
 
 

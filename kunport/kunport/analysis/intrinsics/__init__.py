@@ -1,9 +1,25 @@
 """What the analysis knows without reading source: one file a family, all in one `registry`."""
 
-from . import builtins, decorators, modules, standard, tensors, torch, transformers
+from . import (
+    builtin_functions,
+    builtin_types,
+    decorators,
+    masks,
+    module_containers,
+    module_leaves,
+    modules,
+    outputs,
+    standard,
+    tensors,
+    torch,
+    transformers,
+)
 from .registry import NAMES, TENSOR_MEMBERS, external
 
 # Importing a family registers its names.
-FAMILIES = (builtins, decorators, modules, standard, tensors, torch, transformers)
+FAMILIES = (
+    *(builtin_functions, builtin_types, decorators, masks, module_containers, module_leaves, modules, outputs),
+    *(standard, tensors, torch, transformers),
+)
 
 __all__ = ["FAMILIES", "NAMES", "TENSOR_MEMBERS", "external"]

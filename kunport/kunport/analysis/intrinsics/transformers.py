@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import DType
 
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.modules import module
-from kunport.analysis.intrinsics.registry import DEVICE, NAMES, member, native, native_class
-from kunport.analysis.shapes import TensorType
-from kunport.analysis.values import Instance, Native, NativeClass, Tensor, Value
+from kunport.analysis.intrinsics.registry import DEVICE, NAMES, member, native_class
+from kunport.analysis.values import Instance, Native, NativeClass, Value
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -132,96 +131,3 @@ def _interface_set(interpreter: Interpreter, this: Instance, name: Value, functi
 @member(_registry_class, "keys")
 def _interface_keys(interpreter: Interpreter, this: Instance) -> Value:
     return ["sdpa"]
-
-
-# Masks are values of a kind, not interpreted code: what they hide is all that matters to the graph.
-
-
-def _mask(name: str, kind: str, window: str | None = None) -> None:
-    @native(f"transformers.masking_utils.{name}", raw=True)
-    def make(
-        interpreter: Interpreter,
-        config: Value = None,
-        inputs_embeds: Value = None,
-        attention_mask: Value = None,
-        *rest: Value,
-        **options: Value,
-    ) -> Value:
-        embeds = options.pop("input_embeds", inputs_embeds)
-        if attention_mask is not None and not _hides_nothing(interpreter, attention_mask):
-            if isinstance(attention_mask, Tensor) and len(attention_mask.type.shape) == 4:
-                return attention_mask
-            return interpreter.unknown("a mask that hides padding", attention_mask, embeds)
-        changes = ("or_mask_function", "and_mask_function", "block_sequence_ids")
-        if changed := [each for each in changes if options.get(each) is not None]:
-            return interpreter.unknown(f"a mask changed by {' and '.join(changed)}", embeds)
-        size = options.get("sliding_window") if window == "sliding_window" else None
-        if size is None and window is not None:
-            size = interpreter.attribute(config, window)
-        return _emit_mask(interpreter, kind, size, embeds)
-
-
-def _hides_nothing(interpreter: Interpreter, attention_mask: Value) -> bool:
-    """Whether a padding mask is all ones, because the model itself made it so."""
-    made = (node for node in reversed(interpreter.trace.nodes) if node.id == getattr(attention_mask, "id", None))
-    return next((node.op for node in made), "") == "ones"
-
-
-def _emit_mask(interpreter: Interpreter, kind: str, window: Value, embeds: Value) -> Value:
-    if not isinstance(embeds, Tensor):
-        return interpreter.unknown("a mask for embeddings that are not known", embeds)
-    batch, length = embeds.type.shape[:2]
-    type_ = TensorType((batch, 1, length, length), embeds.type.dtype)
-    held = None if window is None or unwrap(window) is None else window
-    node = interpreter.trace.emit("mask", (kind, held), kind=type_)
-    return Tensor(node.id, type_)
-
-
-_mask("create_causal_mask", "causal")
-_mask("create_sliding_window_causal_mask", "sliding", "sliding_window")
-_mask("create_chunked_causal_mask", "chunked", "attention_chunk_size")
-_mask("create_bidirectional_mask", "bidirectional")
-
-
-@native("transformers.masking_utils.create_recurrent_attention_mask", raw=True)
-def _recurrent_mask(
-    interpreter: Interpreter,
-    config: Value = None,
-    inputs_embeds: Value = None,
-    attention_mask: Value = None,
-    **rest: Value,
-) -> Value:
-    return attention_mask
-
-
-# Model outputs: dataclasses whose items are the fields that are not None.
-output = native_class("transformers.utils.generic.ModelOutput")
-
-
-def _present(this: Instance) -> dict[str, Value]:
-    return {key: value for key, value in this.attributes.items() if value is not None}
-
-
-@member(output, "__getitem__", raw=True)
-def _output_item(interpreter: Interpreter, this: Instance, key: Value) -> Value:
-    bare = interpreter.pin(key) if not isinstance(key, slice) else key
-    return this.attributes[bare] if isinstance(bare, str) else tuple(_present(this).values())[bare]
-
-
-@member(output, "__setitem__", raw=True)
-def _output_set(interpreter: Interpreter, this: Instance, key: Value, value: Value) -> None:
-    this.attributes[interpreter.pin(key)] = value
-
-
-_OUTPUT: dict[str, Any] = {
-    "__iter__": lambda interpreter, this: list(_present(this)),
-    "__len__": lambda interpreter, this: len(_present(this)),
-    "__contains__": lambda interpreter, this, key: interpreter.pin(key) in _present(this),
-    "keys": lambda interpreter, this: list(_present(this)),
-    "values": lambda interpreter, this: list(_present(this).values()),
-    "items": lambda interpreter, this: list(_present(this).items()),
-    "to_tuple": lambda interpreter, this: tuple(_present(this).values()),
-    "get": lambda interpreter, this, key, default=None: _present(this).get(interpreter.pin(key), default),
-}
-for _name, _function in _OUTPUT.items():
-    output.members[_name] = Native(f"transformers.ModelOutput.{_name}", _function, raw=True)

@@ -1,0 +1,129 @@
+"""Classes: their statements, their members and their instances."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from kunport.analysis.interpreter import attributes, calls, operations
+from kunport.analysis.interpreter.expressions import evaluate
+from kunport.analysis.interpreter.scope import Scope
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
+from kunport.analysis.values import Class, Instance, Native, NativeClass, Opaque, SourceClass, Value, linearize
+
+if TYPE_CHECKING:
+    from kunport.analysis.interpreter import Interpreter
+
+
+def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> Value:
+    """The value of a ``class`` statement. Its body waits until members are asked for."""
+    bases: list[Class] = []
+    for each in node.bases:
+        base = evaluate(interpreter, interpreter.expression(each, scope), scope)
+        if isinstance(base, Opaque):
+            base = NativeClass(base.name, reason=base.reason)
+        if not isinstance(base, SourceClass | NativeClass):
+            base = NativeClass(operations.describe(base), reason="no class that the analysis knows")
+        bases.append(base)
+    cls = SourceClass(node.name, node, scope, tuple(bases))
+    try:
+        cls.mro = linearize(cls, cls.bases)
+    except TypeError as error:
+        raise NotUnderstoodError(str(error)) from None
+    for name, statement in _members(node.body):
+        cls.members.setdefault(name, []).append(statement)
+    decorators = [interpreter.expression(each, scope) for each in node.decorator_list]
+    return calls.decorate(interpreter, cls, decorators, scope)
+
+
+def _members(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+    """(name, statement that binds it) for the members of a class body."""
+    for statement in body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, statement
+            case ast.Assign(targets=targets):
+                for target in targets:
+                    names = target.elts if isinstance(target, ast.Tuple) else [target]
+                    yield from ((each.id, statement) for each in names if isinstance(each, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None:
+                yield name, statement
+            case ast.If() | ast.Try():
+                yield from ((name, statement) for name, _ in _members(statement.body))
+
+
+def own_member(interpreter: Interpreter, cls: SourceClass, name: str) -> Value:
+    """A member of the class itself, evaluated on first use."""
+    if name not in cls.namespace:
+        scope = Scope(cls.scope.namespace, cls.scope, variables=cls.namespace, cls=cls)
+        where = interpreter.trace.where
+        for statement in cls.members[name]:
+            node = cls.scope.namespace.file.parse(statement)
+            if isinstance(node, cst.FunctionDef):
+                cls.namespace[name] = calls.make_function(interpreter, node, scope, cls)
+            else:
+                interpreter.execute(node, scope)
+        interpreter.trace.where = where
+    return cls.namespace[name]
+
+
+def instantiate(interpreter: Interpreter, cls: Class, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """``cls(*args, **kwargs)``."""
+    maker = attributes.class_member(interpreter, cls.mro, "__new__")
+    if isinstance(maker, Native):
+        return calls.call(interpreter, maker, [cls, *args], kwargs)
+    if isinstance(cls, NativeClass) and cls.reason:
+        return calls.call(interpreter, Opaque(cls.name, cls.reason), args, kwargs)
+    instance = Instance(cls, where=interpreter.trace.where)
+    for ancestor in cls.mro:
+        if isinstance(ancestor, SourceClass) and ancestor.record and "__init__" not in ancestor.members:
+            _fill_record(interpreter, instance, ancestor, args, kwargs)
+            break
+        initializer = attributes.class_member(interpreter, [ancestor], "__init__")
+        if initializer is not attributes.MISSING:
+            calls.call(interpreter, initializer, [instance, *args], kwargs)
+            break
+    return instance
+
+
+def _fill_record(
+    interpreter: Interpreter, instance: Instance, cls: SourceClass, args: list[Value], kwargs: dict[str, Value]
+) -> None:
+    """What the constructor of the dataclass ``cls`` does to an instance of it or of a class derived from it."""
+    names = record_fields(cls)
+    values = dict(zip(names, args, strict=False)) | kwargs
+    if unexpected := set(values) - set(names):
+        raise RaisedError("TypeError", f"{cls.name} has no field {', '.join(sorted(unexpected))}")
+    for name in names:
+        if name not in values:
+            default = attributes.class_member(interpreter, cls.mro, name)
+            if default is attributes.MISSING:
+                raise RaisedError("TypeError", f"{cls.name} needs {name}")
+            values[name] = field_default(interpreter, default)
+        instance.attributes[name] = values[name]
+    if (after := interpreter.find(instance, "__post_init__")) is not None:
+        calls.call(interpreter, after, [], {})
+
+
+def record_fields(cls: SourceClass) -> list[str]:
+    """Names of a dataclass's fields, those of its bases first."""
+    names: dict[str, None] = {}
+    for ancestor in reversed(cls.mro):
+        if isinstance(ancestor, SourceClass):
+            for statement in ancestor.node.body:
+                match statement:
+                    case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
+                        if "ClassVar" not in ast.dump(annotation):
+                            names.setdefault(name)
+    return list(names)
+
+
+def field_default(interpreter: Interpreter, default: Value) -> Value:
+    """The value of a dataclass field's default, made anew where there is a factory."""
+    if isinstance(default, Instance) and "default_factory" in default.attributes:
+        factory = default.attributes["default_factory"]
+        return interpreter.call(factory, [], {}) if factory is not None else default.attributes["default"]
+    return default
