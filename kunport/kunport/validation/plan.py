@@ -12,10 +12,10 @@ from kunport_model_adapters.discovery import Adapter
 from kunport.errors import KunportError
 from kunport.validation.adapter import choose_adapter
 from kunport.validation.checkpoint import Checkpoint, read_checkpoint
-from kunport.validation.prompts import ragged_lengths, random_prompts, special_tokens
+from kunport.validation.prompts import ragged_lengths, random_prompts, special_tokens, text_prompts
 
 _WHOLE_VOCABULARY = 4096  # entries; the engine hands log-probabilities over as Python lists, slow for many
-_TOP = 64  # how many of a larger vocabulary
+_TOP = 20  # how many of a larger vocabulary: what vLLM itself allows by default
 _PAGE = 32  # tokens; the CPU's default of 128 would hold most requests in one page, and page tables would go unproven
 
 
@@ -87,7 +87,7 @@ def make_plan(
     chosen = None if adapter is None else choose_adapter(adapter, source.architecture)
     count = max(batch_sizes)
     if prompts is None:
-        requests = _random_prompts(source, count, tokens, seed)
+        requests = _own_prompts(source, count, tokens, seed)
     else:
         requests = [list(prompt) for prompt in prompts[:count]]
         _check_prompts(source, requests, count, tokens)
@@ -97,9 +97,13 @@ def make_plan(
     return Plan(chosen, source, requests, tokens, sizes, dtype, seed, None if whole else _TOP)
 
 
-def _random_prompts(source: Checkpoint, count: int, tokens: int, seed: int) -> list[list[int]]:
+def _own_prompts(source: Checkpoint, count: int, tokens: int, seed: int) -> list[list[int]]:
     try:
         lengths = ragged_lengths(count, source.context, tokens)
+        tokenizer = source.folder / "tokenizer.json"
+        prompts = text_prompts(lengths, tokenizer, seed) if tokenizer.is_file() else None
+        if prompts is not None and all(token < source.vocabulary for prompt in prompts for token in prompt):
+            return prompts
         return random_prompts(lengths, source.vocabulary, seed, special_tokens(source.config))
     except ValueError as error:
         raise KunportError(f"No prompt fits {source.folder}: {error}.", "Generate fewer tokens.") from None

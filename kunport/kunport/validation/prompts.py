@@ -1,11 +1,16 @@
-"""The requests of a validation: ragged, seeded, and the same for reference and engine."""
+"""The requests of a validation: ragged, seeded, and the same for reference and engine.
+
+Text where the checkpoint has a tokenizer, random ids where it has none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tokenizers import Tokenizer
 
 # Lengths in tokens. Any prefix of the list is ragged, one prompt is a single token, one fills pages of 16, 32 and 64
 # exactly, and one ends a token into a page.
@@ -35,6 +40,24 @@ def random_prompts(lengths: Iterable[int], vocabulary: int, seed: int, avoid: Co
         raise ValueError("every token of the vocabulary is a special one")
     random = np.random.default_rng(seed)
     return [[int(token) for token in random.choice(ids, size=length)] for length in lengths]
+
+
+def text_prompts(lengths: Iterable[int], tokenizer: Path, seed: int) -> list[list[int]] | None:
+    """Prompts of these lengths, cut out of a page of prose, code and letters, from places that the seed draws.
+
+    A trained model deserves text: on random ids its activations, and with them the rounding of any float32
+    implementation, are far larger than in use. None where the tokenizer cannot be read or the page is too short.
+    """
+    text = (Path(__file__).parent / "text.txt").read_text(encoding="utf-8")
+    try:
+        ids = Tokenizer.from_file(str(tokenizer)).encode(text, add_special_tokens=False).ids
+    except Exception:  # the library's own errors share no class
+        return None
+    random = np.random.default_rng(seed)
+    starts = [(length, len(ids) - length) for length in lengths]
+    if any(room < 0 for _, room in starts):
+        return None
+    return [ids[start : start + length] for length, room in starts for start in [int(random.integers(room + 1))]]
 
 
 def special_tokens(config: Mapping[str, Any]) -> set[int]:

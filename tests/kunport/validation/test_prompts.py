@@ -1,9 +1,20 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kunport.validation.prompts import ragged_lengths, random_prompts, special_tokens, unreached_windows
+from kunport.validation.prompts import (
+    ragged_lengths,
+    random_prompts,
+    special_tokens,
+    text_prompts,
+    unreached_windows,
+)
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 
 @given(st.integers(1, 40), st.none() | st.integers(2, 300), st.integers(1, 300))
@@ -53,3 +64,29 @@ def test_a_window_that_no_request_leaves_is_noted() -> None:
     assert unreached_windows({"sliding_window": 8}, longest=113) == []
     assert unreached_windows({"sliding_window": None}, longest=113) == []
     assert unreached_windows({"sliding_window": 4096, "use_sliding_window": False}, longest=113) == []
+
+
+def test_text_prompts_are_slices_of_the_page_for_a_checkpoint_with_a_tokenizer(tmp_path: Path) -> None:
+    tokenizer = tmp_path / "tokenizer.json"
+    words = Tokenizer(WordLevel({"[UNK]": 0, "the": 1, "of": 2, "a": 3}, unk_token="[UNK]"))
+    words.pre_tokenizer = Whitespace()
+    words.save(str(tokenizer))
+    prompts = text_prompts([9, 1, 30], tokenizer, seed=0)
+    assert prompts is not None
+    assert [len(prompt) for prompt in prompts] == [9, 1, 30]
+    assert {token for prompt in prompts for token in prompt} <= {0, 1, 2, 3}
+    assert text_prompts([9, 1, 30], tokenizer, seed=1) != prompts
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"version": "1.0"}'])
+def test_no_text_prompts_without_a_readable_tokenizer(content: str, tmp_path: Path) -> None:
+    tokenizer = tmp_path / "tokenizer.json"
+    tokenizer.write_text(content)
+    assert text_prompts([3], tokenizer, seed=0) is None
+
+
+def test_no_text_prompts_longer_than_the_page(tmp_path: Path) -> None:
+    tokenizer = tmp_path / "tokenizer.json"
+    words = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.save(str(tokenizer))
+    assert text_prompts([100_000], tokenizer, seed=0) is None
