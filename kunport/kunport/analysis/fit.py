@@ -1,9 +1,9 @@
-"""Whether the tensors of a checkpoint are those of the model: all there, and of the shapes that the configuration gives."""
+"""Whether a checkpoint's tensors are the model's: all there, and of the shapes that the configuration gives."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kunport_codegen.expression import unwrap
@@ -104,10 +104,14 @@ def _with(shape: Shape, dim: int, size: int) -> Shape:
     return tuple(sizes)
 
 
-_STEPS = {
+def _deinterleave(groups: list[list[Shape]], _: list[int]) -> Iterator[list[Shape]]:
+    yield from groups
+
+
+_STEPS: dict[str, Callable[[list[list[Shape]], list[int]], Iterator[list[Shape]]]] = {
     "stack": _stack,
     "concatenate": _concatenate,
     "chunk": _chunk,
     "transpose": _transpose,
-    "deinterleave": lambda groups, _: groups,
+    "deinterleave": _deinterleave,
 }

@@ -6,7 +6,6 @@ from kunport.description import Description, describe, name_layers
 
 import kunport
 
-
 DEPTH = {"gemma3_text": 12}  # two turns of its pattern; four layers show any other
 
 
