@@ -38,7 +38,8 @@ def docstring(text: str, where: Location) -> str:
 
 def place(where: Location) -> str:
     """A location in a docstring: nothing in it can end the string."""
-    return str(where).replace("\\", "/").replace('"', "'")
+    text = str(where).replace("\\", "/").replace('"', "'")
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _attention(body: Body, members: dict[str, Member]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kunport_codegen.emission.templates import code
 from kunport_codegen.expression import Scalar, render
 from kunport_codegen.facts import Attention, Experts, Facts, Norm, Number, Rope
 from kunport_codegen.graph import Location
@@ -76,6 +77,6 @@ def _number(value: Number) -> str:
 def lines(found: Iterable[Finding]) -> list[str]:
     """Lines of a list in Markdown."""
     return [
-        f"{finding.text}{f' ({finding.count} times)' if finding.count > 1 else ''}: `{finding.where}`"
+        f"{finding.text}{f' ({finding.count} times)' if finding.count > 1 else ''}: {code(finding.where)}"
         for finding in found
     ]

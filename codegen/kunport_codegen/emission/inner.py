@@ -114,7 +114,7 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
         count=render(layers.count, {}),
         call=", ".join(names[value] for value in layers.body.inputs),
         finish=finish_lines,
-        hidden_size=render(table.member.args[1] if table.member is not None else None, {}),
+        hidden_size=render(model.layouts[entering[0]].sizes[-1], {}),
     )
 
 

@@ -20,11 +20,11 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         autoescape=False,
     )
-    environment.filters["code"] = _code
+    environment.filters["code"] = code
     return environment
 
 
-def _code(value: object) -> str:
-    """A value as code in a cell of a Markdown table, which nothing in it can end."""
+def code(value: object) -> str:
+    """A value as code in Markdown, in a table's cell too; nothing in it can end that."""
     text = " ".join(str(value).split()).replace("`", "'").replace("|", "\\|")
     return f"`{text}`"

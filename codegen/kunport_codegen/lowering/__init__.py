@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kunport_codegen.facts import Facts
-from kunport_codegen.graph import Graph, Location
+from kunport_codegen.graph import Graph
 from kunport_codegen.lowering.attention import place_attentions
 from kunport_codegen.lowering.embedding import place_embeddings
 from kunport_codegen.lowering.errors import LoweringError, Refusal
@@ -101,7 +101,7 @@ def _weights(graph: Graph, members: list[Member], raw: Iterable[str], flow: Flow
     try:
         return weight_map(graph, members, raw, flow.regroups)
     except WeightMapError as error:
-        raise LoweringError([Refusal(Location(graph.model_type, 1), "weights", str(error))]) from None
+        raise LoweringError([Refusal(graph.modules[""].where, "weights", str(error))]) from None
 
 
 def _members(body: Body) -> Iterable[Member]:

@@ -19,12 +19,20 @@ def place_attentions(flow: Flow) -> None:
         fact: Attention = op.fact
         if fact.mask not in ("causal", "sliding"):
             flow.refuse(op, f"the engine's attention has no {fact.mask} mask")
+        if fact.window is None and _engine_adds_window(flow):
+            flow.refuse(op, "it sees all keys, and the engine would give it the window of config.sliding_window")
         member = _member(fact, op, _projection(producers, op))
         for arg, name in zip(op.args, "qkv", strict=True):
             flow.names.setdefault(arg.id, name)
         placed.append(flow.call(op, member, op.args, op.results))
         flow.sharded.update(op.results)
     flow.ops = placed
+
+
+def _engine_adds_window(flow: Flow) -> bool:
+    """Whether the engine takes ``sliding_window`` for every layer that names no window: it does without layer types."""
+    config = flow.graph.config
+    return bool(config.get("sliding_window")) and not config.get("layer_types")
 
 
 def _projection(producers: dict[int, Op], op: Op) -> str | None:

@@ -87,7 +87,8 @@ class Engine:
     def layers(self, step: Op, args: list[Any]) -> list[Any]:
         layers = step.fact
         results: list[Any] = []
-        for self.layer in range(self.value(layers.count)):
+        for index in range(self.value(layers.count)):
+            self.layer = index
             if results:
                 args = [
                     arg if index is None else results[index] for arg, index in zip(args, layers.carried, strict=True)

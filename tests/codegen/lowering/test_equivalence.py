@@ -69,14 +69,14 @@ def test_a_lowered_decoder_gives_the_graphs_logits(decoder: Decoder) -> None:
 
 
 @pytest.mark.parametrize(
-    "residual, norm", list(product(("pre", "post", "sandwich", "parallel", "shared"), ("before", "layer")))
+    ("residual", "norm"), list(product(("pre", "post", "sandwich", "parallel", "shared"), ("before", "layer")))
 )
 def test_each_residual_skeleton(residual: str, norm: str) -> None:
     assert_same(Decoder(residual=residual, norm=norm))
 
 
 @pytest.mark.parametrize(
-    "projections, kv_heads", list(product(("separate", "fused", "grouped", "reversed"), (1, 2, 4)))
+    ("projections", "kv_heads"), list(product(("separate", "fused", "grouped", "reversed"), (1, 2, 4)))
 )
 def test_each_packing_of_query_key_and_value(projections: str, kv_heads: int) -> None:
     assert_same(Decoder(projections=projections, kv_heads=kv_heads, bias=True))

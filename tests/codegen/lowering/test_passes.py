@@ -75,7 +75,7 @@ def test_layers_without_rotation_lack_the_table() -> None:
 
 def test_layers_that_nothing_tells_apart_are_refused() -> None:
     graph = build(Decoder(windows=(True, False, False)))
-    graph.config.pop("layer_types")
+    graph.config["layer_types"] = ["full_attention"]
     with pytest.raises(LoweringError, match="no field of the configuration"):
         lowered(graph)
 
@@ -169,6 +169,13 @@ def test_a_layer_whose_output_is_mixed_is_the_same_on_every_rank() -> None:
 def test_a_mean_over_all_heads_limits_the_ranks() -> None:
     model = lowered(build(Decoder(query_norm="full", norm="layer")))
     assert [refusal.op for refusal in model.whole][:2] == ["layer norm", "layer norm"]
+
+
+def test_a_window_that_the_engine_would_add_by_itself_is_refused() -> None:
+    graph = build(Decoder())
+    graph.config.pop("layer_types")
+    with pytest.raises(LoweringError, match=r"the engine would give it the window of config\.sliding_window"):
+        lowered(graph)
 
 
 def test_every_layer_that_is_not_like_the_others_is_named_with_its_class() -> None:

@@ -40,7 +40,8 @@ def test_a_condition_of_the_source_is_found_in_its_guards() -> None:
 
 def test_three_values_are_told_apart_by_two_conditions() -> None:
     found = selector({"kinds": ["a", "b", "c", "a"]}).merge([1, 2, 3, 1])
-    assert isinstance(found, Choice) and isinstance(found.otherwise, Choice)
+    assert isinstance(found, Choice)
+    assert isinstance(found.otherwise, Choice)
 
 
 def test_entries_of_a_dictionary_are_taken_by_the_layers_kind() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
-from kunport_codegen.expression import Scalar, unwrap
+from kunport_codegen.expression import Scalar, apply, unwrap
 from kunport_codegen.graph import Arg, Ref
 from kunport_codegen.lowering.errors import RefusedError
 from kunport_codegen.lowering.flow import Op, Size
 from kunport_codegen.lowering.tokens.axes import Axes, Role, axes_of
-from kunport_codegen.lowering.tokens.context import Context, Rules, argument, same_layout, single_shape
+from kunport_codegen.lowering.tokens.context import Context, Rules, argument, plain, same_layout, single_shape
 
 RULES = Rules()
 
@@ -17,7 +18,8 @@ RULES = Rules()
 @RULES.of("reshape view flatten unflatten view_as reshape_as squeeze")
 def reshape(context: Context, op: Op) -> None:
     """Tokens lead on both sides, or neither side has them."""
-    before, after = context.of(op.args[0]), axes_of(_precise(single_shape(context, op), op.args[1:]))
+    before = context.of(op.args[0])
+    after = axes_of(_merged(before, _precise(single_shape(context, op), op.args[1:])))
     if before.layout.tokens != after.layout.tokens or (
         before.layout.tokens
         and not same_layout(before.layout, after.layout)
@@ -25,6 +27,18 @@ def reshape(context: Context, op: Op) -> None:
     ):
         raise RefusedError("it mixes the axes over tokens with others")
     context.view(op, after)
+
+
+def _merged(before: Axes, shape: tuple[Size, ...]) -> tuple[Size, ...]:
+    """The shape with its first size said as all tokens, where the sizes behind it leave nothing else for it to be.
+
+    ``x.reshape(-1, 128)`` has a first size that no one wrote down, and that may come in other terms.
+    """
+    tokens = [size for size, role in zip(before.shape, before.roles, strict=True) if role in ("b", "s")]
+    if len(tokens) != 2 or len(shape) < 1 or prod(plain(shape[1:])) != prod(plain(before.layout.sizes)):
+        return shape
+    whole = apply("mul", *tokens)
+    return (whole, *shape[1:]) if isinstance(whole, Scalar) and whole.value == unwrap(shape[0]) else shape
 
 
 def _leading(axes: Axes) -> bool:
