@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kunport.cli.arguments import Verbs, add_model
 from kunport.cli.terminal import say, write
+from kunport.text import parameters
 
 if TYPE_CHECKING:
     from kunport.description import Description, Line
@@ -45,7 +46,7 @@ def print_description(description: Description) -> None:
     """The description as text: groups of lines, ``*`` where the model differs from a Llama, then the verdict."""
     from kunport.description import name_layers
 
-    size = f"{description.layers} layers, {_count(description.parameters)} parameters"
+    size = f"{description.layers} layers, {parameters(description.parameters)} parameters"
     say(f"{description.architecture} ({description.model_type}): {size}")
     for title, lines in description.groups.items():
         say(f"\n{title[:1].upper()}{title[1:]}")
@@ -72,10 +73,3 @@ def print_unknowns(description: Description) -> None:
 def _row(line: Line, layers: str) -> str:
     text = f"{line.text}  [{layers}]" if layers else line.text
     return f"  {' ' if line.usual else '*'} {text:<{_WIDTH}}  {line.where}"
-
-
-def _count(number: int) -> str:
-    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return str(number)

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from kunport.cli import analyze, generate, port, tiny, validate
-from kunport.cli.terminal import accept_any_text, clean, note, say
+from kunport.cli.terminal import accept_any_text, note, say
 from kunport.errors import KunportError, NotPortableError
+from kunport.text import visible
 
 BUG = os.EX_SOFTWARE
 VERBS = (analyze, generate, validate, port, tiny)
@@ -93,7 +94,7 @@ def _report_error(error: KunportError, options: argparse.Namespace) -> None:
         note("".join(traceback.format_exception(error)).rstrip())
     if options.format == "json":
         say(json.dumps({"error": {"problem": error.problem, "cure": error.cure}}))
-    note(f"kunport: {clean(error.problem, lines=False)} {clean(error.cure, lines=False)}")
+    note(f"kunport: {visible(error.problem)} {visible(error.cure)}")
 
 
 def _report_unknowns(error: NotPortableError, options: argparse.Namespace) -> None:

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import unicodedata
 
-_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, direction and joining, surrogates, line and paragraph separators
+from kunport.text import visible
 
 
-def clean(text: object, *, lines: bool = True) -> str:
-    """``text`` with every character that could steer a terminal written as an escape; ``lines`` keeps line breaks."""
-    kept = "\n" if lines else ""
-    return "".join(
-        character.encode("unicode_escape").decode("ascii")
-        if unicodedata.category(character) in _STEERING and character not in kept
-        else character
-        for character in str(text)
-    )
+def clean(text: object) -> str:
+    """``text`` with its line breaks, and everything else that could steer a terminal written as an escape."""
+    return "\n".join(visible(line) for line in str(text).split("\n"))
 
 
 def say(text: object = "") -> None:

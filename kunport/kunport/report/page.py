@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kunport.report import summary, text
+from kunport import text
+from kunport.report import summary
 from kunport.report.plots import error_plot, memory_plot
 
 if TYPE_CHECKING:

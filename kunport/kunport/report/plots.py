@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from kunport.report.text import number_of_bytes
+from kunport.text import number_of_bytes
 from kunport.validation.report import Batch
 
 # Colours that stand for CSS variables until the SVG is written. Matplotlib needs real ones, the page two sets.

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from kunport.report.text import seconds, visible
+from kunport.text import seconds, visible
 from kunport.validation.report import PASSED, RUNNING, STOPPED, Stage
 
 MARKS = {PASSED: ("✓", "green"), STOPPED: ("–", "dim")}
@@ -45,7 +45,11 @@ class StageDisplay:
     def __call__(self, stage: Stage) -> None:
         key = stage.process, stage.name
         if stage.status == RUNNING:
-            self._running[key] = self._progress.add_task(f"{stage.process:9}  {visible(stage.name)}", total=None)
+            text = f"{stage.process:9}  {visible(stage.name)}  {visible(stage.detail)}"
+            if key in self._running:
+                self._progress.update(self._running[key], description=text)
+            else:
+                self._running[key] = self._progress.add_task(text, total=None)
             return
         task = self._running.pop(key, None)
         if task is not None:

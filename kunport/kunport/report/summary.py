@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kunport.report.text import count, scientific
+from kunport.text import count, scientific
 from kunport.validation.report import Report
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kunport.report.summary import headline, scope
-from kunport.report.text import number_of_bytes, scientific, visible
+from kunport.text import number_of_bytes, scientific, visible
 from kunport.validation.report import Batch, Report
 
 

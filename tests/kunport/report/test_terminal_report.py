@@ -89,6 +89,9 @@ def test_on_a_terminal_running_stages_turn_and_go() -> None:
         show(Stage("engine", "load", "running"))
         show._progress.refresh()
         assert "load" in stream.getvalue()
+        show(Stage("engine", "load", "running", detail="3 of 8"))
+        show._progress.refresh()
+        assert "3 of 8" in stream.getvalue()
         show(Stage("engine", "load", "passed", 1.0))
         assert show._progress.task_ids == []
     assert "✓" in stream.getvalue()

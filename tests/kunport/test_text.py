@@ -6,7 +6,8 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kunport.report import text
+
+from kunport import text
 
 
 @given(st.text())
