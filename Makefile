@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Named in a .pth file as well: from this folder, the folder `kunport` would otherwise pass for a namespace package.
+ROOTS := kunport codegen model_adapters runtime
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -30,6 +32,7 @@ $(VENV)/ready: requirements/lock.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --no-deps --disable-pip-version-check -r requirements/lock.txt
 	$(BIN)/pip install --quiet --no-deps --disable-pip-version-check --no-build-isolation -e .
+	printf '%s\n' $(addprefix $(CURDIR)/,$(ROOTS)) > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/kunport-sources.pth"
 	touch $@
 
 .PHONY: help demo test check format install clean
