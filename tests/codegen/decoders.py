@@ -22,7 +22,8 @@ class Decoder:
     """One decoder.
 
     Attributes:
-        norm: ``before`` or ``after`` (where an RMS norm casts), ``gemma``, ``layer``, ``bare`` (layer norm without weight).
+        norm: ``before`` or ``after`` (where an RMS norm casts), ``gemma``, ``layer``, ``bare`` (layer norm without
+            weight), or ``odd``, a form that the engine has no layer for.
         residual: ``pre``, ``post``, ``sandwich``, ``parallel`` (two norms) or ``shared`` (parallel, one norm).
         projections: ``separate``, ``fused`` (query, key, value), ``grouped`` (by key-value head), ``reversed`` (value first).
         gate: ``separate``, ``fused``, ``swapped`` (up first), ``woven`` (rows of both in turn) or ``none`` (a plain MLP).
@@ -130,6 +131,8 @@ class ModelBuilder(GraphBuilder):
             normed = wide * (wide.pow(2).mean(dim=-1, keepdim=True) + epsilon).rsqrt()
             if kind == "before":
                 return weight * normed.to(MODEL)
+            if kind == "odd":
+                return (weight + 1.0) * normed.to(MODEL)
             scale = 1.0 + weight.to(FLOAT32) if kind == "gemma" else weight
             return (normed * scale if kind == "gemma" else scale * normed).to(MODEL)
 

@@ -6,7 +6,7 @@ shards of the weight map. So a wrong expression, shard or order of rows shows in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -33,20 +33,21 @@ class Engine:
     sequences: int
     length: int
     layer: int = 0
+    arguments: dict[str, Any] = field(default_factory=dict)
 
     def value(self, value: Any) -> Any:
         """A constructor argument under the configuration and the layer at hand."""
         if isinstance(value, Scalar):
             return self.value(value.expr)
         if isinstance(value, Expr):
-            return evaluate(value, self.field, {"layer_idx": self.layer})
+            return evaluate(value, self.read, {"layer_idx": self.layer, **self.arguments})
         if isinstance(value, Choice):
             return self.value(value.then if self.value(value.test) else value.otherwise)
         if isinstance(value, Repeat):
             return [self.value(value.value)] * value.times
         return value
 
-    def field(self, path: str) -> Any:
+    def read(self, path: str) -> Any:
         return read(self.model.graph.config, path.replace("layer_idx", str(self.layer)))
 
     def weight(self, path: str) -> torch.Tensor:
@@ -69,7 +70,11 @@ class Engine:
         if step.name == "parameter":
             return [self.weight(f"{path}.{step.args[0]}".strip("."))]
         if step.name == "enter":
-            return self.run(step.fact, _join(path, basename(step.fact.path)), args)
+            outer = self.arguments
+            self.arguments = {name: self.value(value) for name, value in step.fact.arguments.items()}
+            results = self.run(step.fact, _join(path, basename(step.fact.path)), args)
+            self.arguments = outer
+            return results
         if step.name == "layers":
             return self.layers(step, args)
         if step.name == "call":

@@ -12,6 +12,7 @@ from decoders import Decoder, build
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kunport.validation.executor import execute
+from kunport_codegen.emission.model_file import model_file
 from kunport_codegen.graph import Graph
 from kunport_codegen.lowering import LoweredModel, lower
 from kunport_codegen.recognition import recognize
@@ -19,7 +20,7 @@ from lowering.lowered_model import logits
 
 DECODERS = st.builds(
     Decoder,
-    norm=st.sampled_from(("before", "after", "gemma", "layer", "bare")),
+    norm=st.sampled_from(("before", "after", "gemma", "layer", "bare", "odd")),
     residual=st.sampled_from(("pre", "post", "sandwich", "parallel", "shared")),
     projections=st.sampled_from(("separate", "fused", "grouped", "reversed")),
     gate=st.sampled_from(("separate", "fused", "swapped", "woven", "none")),
@@ -62,7 +63,7 @@ def assert_same(decoder: Decoder) -> None:
     torch.testing.assert_close(logits(model, tensors, ids), expected, rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(DECODERS)
 def test_a_lowered_decoder_gives_the_graphs_logits(decoder: Decoder) -> None:
     assert_same(decoder)
@@ -85,6 +86,16 @@ def test_each_packing_of_query_key_and_value(projections: str, kv_heads: int) ->
 @pytest.mark.parametrize("gate", ["separate", "fused", "swapped", "woven", "none"])
 def test_each_packing_of_gate_and_up(gate: str) -> None:
     assert_same(Decoder(gate=gate))
+
+
+def test_a_norm_without_a_layer_stays_torch_in_one_class_for_all_its_sizes() -> None:
+    decoder = Decoder(norm="odd", query_norm="head")
+    assert_same(decoder)
+    _, model = lowered(decoder)
+    assert {(each.op, each.cls) for each in model.opportunities} >= {("rsqrt", "TinyNorm")}
+    code = model_file(model)
+    assert code.count("class TinyNorm(") == 1
+    assert 'TinyNorm(vllm_config, size=config.head_dim, prefix=f"{prefix}.q_norm")' in code
 
 
 def test_a_norm_over_all_heads() -> None:
