@@ -14,7 +14,7 @@ from kunport.cli import main as kunport
 from kunport.tiny_models.smollm2 import write_smollm2
 
 DEMO = Path("build/demo")
-PROMPTS = ("The capital of France is", "Water is made of", "The opposite of hot is")
+PROMPTS = ("The capital of France is", "Gravity is", "The opposite of hot is")
 
 
 def main() -> int:

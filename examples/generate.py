@@ -12,7 +12,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkpoint")
     parser.add_argument("prompt", nargs="+")
-    parser.add_argument("--tokens", type=int, default=24)
+    parser.add_argument("--tokens", type=int, default=12)
     arguments = parser.parse_args()
 
     engine = LLM(arguments.checkpoint, dtype="float32", enforce_eager=True, max_model_len=512)
