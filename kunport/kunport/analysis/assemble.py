@@ -14,6 +14,7 @@ from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, Raised
 from kunport.analysis.interpreter.calls import run_forward
 from kunport.analysis.library import Target
 from kunport.analysis.library.installed import installation
+from kunport.analysis.scoping import contain_leaks
 from kunport.analysis.shapes import TensorType
 from kunport.analysis.source import Root
 from kunport.analysis.tied import class_constant, tied_tensors
@@ -150,7 +151,8 @@ def _graph(
             node.args = (tensor.state.path,)
         else:
             node.op, node.args = "unknown", ("a parameter outside of the module tree",)
-    result = interpreter.argument_or_none(output)
+    if not set(refs(result := interpreter.argument_or_none(output))) <= contain_leaks(trace.nodes):
+        result = None
     return Graph(
         architecture=architecture,
         model_type=str(config.get("model_type", "")),

@@ -11,7 +11,7 @@ from kunport_codegen.expression import Expr, Scalar
 from kunport.analysis.interpreter import operations
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError
-from kunport.analysis.values import Function, Native, OrderedSet, Super, Value
+from kunport.analysis.values import Function, Native, OrderedSet, Super, Tensor, Unknown, Value
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -104,9 +104,21 @@ def _binary(interpreter: Interpreter, node: cst.BinaryOperation, scope: Scope) -
 
 def _boolean(interpreter: Interpreter, node: cst.BooleanOperation, scope: Scope) -> Value:
     left = evaluate(interpreter, node.left, scope)
-    if interpreter.truth(left) == isinstance(node.operator, cst.And):
+    both = isinstance(node.operator, cst.And)
+    if isinstance(left, Tensor):
+        return _undecided(interpreter, left, evaluate(interpreter, node.right, scope), both)
+    if interpreter.truth(left) == both:
         return evaluate(interpreter, node.right, scope)
     return left
+
+
+def _undecided(interpreter: Interpreter, left: Tensor, right: Value, both: bool) -> Value:
+    """``and`` and ``or`` of conditions of which only the data tell the first."""
+    if isinstance(right, Tensor | Unknown):
+        return interpreter.operator("logical_and" if both else "logical_or", (left, right), {})
+    if interpreter.truth(right) == both:
+        return left
+    return not both
 
 
 def _unary(interpreter: Interpreter, node: cst.UnaryOperation, scope: Scope) -> Value:
@@ -116,6 +128,8 @@ def _unary(interpreter: Interpreter, node: cst.UnaryOperation, scope: Scope) -> 
         return operations.unary(interpreter, type(node.operator), operand)
     if isinstance(operand, Scalar):
         return Scalar(not operand.value, Expr("not", (operand.expr,)))
+    if isinstance(operand, Tensor):
+        return interpreter.operator("logical_not", (operand,), {})
     return not interpreter.truth(operand)
 
 

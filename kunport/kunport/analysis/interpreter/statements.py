@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from kunport.analysis.interpreter import loops, operations
+from kunport.analysis.interpreter import branches, loops, operations
 from kunport.analysis.interpreter.expressions import evaluate, index
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import BREAK, CONTINUE, NotUnderstoodError, RaisedError, Return, Signal
@@ -157,7 +157,7 @@ def _augmented(interpreter: Interpreter, node: cst.AugAssign, scope: Scope) -> N
 def _if(interpreter: Interpreter, node: cst.If, scope: Scope) -> Signal | None:
     test = evaluate(interpreter, node.test, scope)
     if isinstance(test, Tensor | Unknown | Opaque):
-        return loops.undecided(interpreter, node, test, scope)
+        return branches.undecided(interpreter, node, test, scope)
     if interpreter.truth(test):
         return block(interpreter, node.body.body, scope)
     if isinstance(node.orelse, cst.If):

@@ -8,6 +8,7 @@ from kunport_codegen.expression import Scalar, fields_of, symbols_of, unwrap
 from kunport_codegen.graph import DType, Ref
 
 from kunport.analysis.interpreter import views
+from kunport.analysis.interpreter.operations import describe
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import DEVICE, TENSOR_MEMBERS
 from kunport.analysis.intrinsics.signatures import normalize
@@ -135,7 +136,7 @@ def argument(interpreter: Interpreter, value: Value) -> Any:
         return slice(*(argument(interpreter, each) for each in (value.start, value.stop, value.step)))
     if isinstance(value, Instance) and any(isinstance(cls, SourceClass) and cls.record for cls in value.cls.mro):
         return {key: argument(interpreter, each) for key, each in value.attributes.items() if each is not None}
-    raise NotUnderstoodError("an operand that is neither a tensor nor a plain value")
+    raise NotUnderstoodError(f"an operand that is neither a tensor nor a plain value ({describe(value)})")
 
 
 def argument_or_none(interpreter: Interpreter, value: Value) -> Any:
@@ -201,7 +202,7 @@ def write_item(interpreter: Interpreter, cell: Value, key: Value, new: Value) ->
 
 def _replace(interpreter: Interpreter, cell: Tensor, new: int) -> None:
     for turn in interpreter.turns:
-        if cell.id < turn.first or cell in turn.written:
+        if cell.id < turn.row or cell in turn.written:
             turn.written.setdefault(cell, cell.id)
     cell.id = new
     cell.version += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kunport.analysis.intrinsics.registry import NAMES, native
-from kunport.analysis.values import Function, Native, SourceClass, Value
+from kunport.analysis.values import Function, Instance, Native, SourceClass, Value
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -88,6 +88,21 @@ def _with_fallback(interpreter: Interpreter, *args: Value, **options: Value) -> 
         return Native(function.name, call, raw=True)
 
     return Native("decorator", decorate, raw=True)
+
+
+@native("transformers.modeling_rope_utils.dynamic_rope_update", raw=True)
+def _rope_update(interpreter: Interpreter, function: Value) -> Value:
+    """Frequencies that change with the length of the sequence are read as they are up to the original length."""
+
+    def call(it: Interpreter, this: Instance, *args: Value, **named: Value) -> Value:
+        kind = this.attributes.get("rope_type")
+        if (layer := named.get("layer_type")) is not None:
+            kind = it.item(kind, layer)
+        if "dynamic" in it.pin(kind) or it.pin(kind) == "longrope":
+            it.trace.note(f"{it.trace.where}: the frequencies are those of sequences up to the original length")
+        return it.call(function, [this, *args], named)
+
+    return Native("forward", call, raw=True)
 
 
 @native("transformers.utils.doc.copy_func", raw=True)

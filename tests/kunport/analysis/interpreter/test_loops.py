@@ -58,3 +58,40 @@ def test_loop_over_a_size_is_unrolled_loudly(tmp_path):
 def test_loop_over_rows_of_a_tensor_is_unrolled_loudly(tmp_path):
     graph = read(tmp_path, model("y = 0\nfor row in x.transpose(0, 1):\n    y = y + row\nx = y"))
     assert any("sequence" in note and "unrolled" in note for note in graph.notes)
+
+
+BRANCHES = {
+    "both bind a new name": "if x.sum() > 0:\n    y = x * 2\nelse:\n    y = x - 1\nx = x + y",
+    "one rebinds": "y = x\nif x.sum() < 0:\n    y = x * 2\nx = x + y",
+    "one writes in place": "x = x.clone()\nif x.sum() < 0:\n    x[:, 0] = 1.0\n    x += 2",
+    "several tests": "if x.sum() < -3:\n    y = x\nelif x.sum() < 0:\n    y = x * 2\nelse:\n    y = x * 3\nx = y + 1",
+    "nested": "y = x\nif x.sum() < 0:\n    if x.max() > 1:\n        y = x * 2\n    y = y + 1\nx = y",
+    "and, or, not": "y = x\nif not (x.sum() < 0 and x.max() > 1) or x.min() > 3:\n    y = x * 2\nx = x + y",
+    "and with a plain flag": "y = x\nif x.sum() < 0 and self.training is False:\n    y = x * 2\nx = x + y",
+    "no turn at all": "y = x\nif x.sum() > 1e9:\n    y = x * float('nan')\nx = y",
+    "in a loop": "for i in (input_ids[0] > 7).nonzero():\n    if i[0] % 2 == 0:\n        y = x * 2\n    else:\n        y = x + i[0]\n    x = y / 2",
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_branches_become_loops_of_one_turn_or_none(name, tmp_path):
+    same_both_ways(tmp_path, model(BRANCHES[name]), sizes=((2, 11), (1, 5), (1, 1), (3, 2)))
+
+
+@pytest.mark.parametrize("statement", ["self.scale = 2", "self.register_buffer('b', x)", "parts.append(x)", "y.z = 1"])
+def test_branches_that_change_objects_are_not_passed_over(statement, tmp_path):
+    graph = read(tmp_path, model(f"parts = []\ny = self.embed\nif x.sum() > 0:\n    {statement}\nx = x + 1"))
+    assert any("more than local names" in node.args[0] for node in graph.unknowns())
+
+
+def test_a_value_that_leaves_a_loop_through_an_object_is_unknown(tmp_path):
+    loop = "for i in (input_ids[0] > 7).nonzero():\n    self.keep(i)\n    parts.append(x * i[0])\nx = x + {}"
+    source = model(loop, extra="").replace(
+        "    def forward", "    def keep(self, i):\n        self.kept = i * 2\n\n    def forward"
+    )
+    for value in ("self.kept[0]", "parts[-1]"):
+        graph = read(
+            tmp_path,
+            source.replace("{}", value).replace("        x = self.embed", "        parts = []\n        x = self.embed"),
+        )
+        assert any("inside a loop over data" in node.args[0] for node in graph.unknowns()), value

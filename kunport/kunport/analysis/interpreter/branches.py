@@ -1,0 +1,163 @@
+"""Branches that only the data decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from kunport.analysis.interpreter.loops import Run, emit_loop, rehearsed, run_block, sizes
+from kunport.analysis.interpreter.operations import describe
+from kunport.analysis.interpreter.scope import Scope
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Signal
+from kunport.analysis.shapes import TensorType
+from kunport.analysis.values import Tensor, Unknown, Value
+
+if TYPE_CHECKING:
+    from kunport.analysis.interpreter import Interpreter
+
+Block = Sequence[cst.CSTNode]
+
+_LOGGERS = ("logger", "warnings", "logging")
+
+
+def undecided(interpreter: Interpreter, node: cst.If, test: Value, scope: Scope) -> Signal | None:
+    """An ``if`` whose condition is only known when the model runs.
+
+    A check that raises or warns is passed over, and ``continue`` in a data-dependent loop becomes the loop's ``skip``.
+    Branches that bind tensors become loops of one turn or none. Of other ones the names that they bind are unknown
+    afterwards.
+
+    Raises:
+        NotUnderstoodError: a branch returns, leaves a loop or changes more than local names.
+    """
+    if node.orelse is None and _only_complains(node.body):
+        return None
+    if node.orelse is None and _is_continue(node.body) and interpreter.turns and isinstance(test, Tensor):
+        turn = interpreter.turns[-1]
+        if turn.written or turn.skip is not None:
+            raise NotUnderstoodError("a turn of a loop that is left half-way")
+        turn.skip = test
+        return None
+    what = "the values of a tensor" if isinstance(test, Tensor) else describe(test)
+    if _leaves(node):
+        raise NotUnderstoodError(f"a branch on {what}")
+    if _reaches_out(node):
+        raise NotUnderstoodError(f"a branch on {what} that changes more than local names")
+    try:
+        if isinstance(test, Tensor):
+            _as_loops(interpreter, node, test, scope)
+            return None
+    except (NotUnderstoodError, RaisedError):
+        pass
+    for name in sorted(_bound(node)):
+        operands = [value for value in (test, scope.variables.get(name)) if isinstance(value, Tensor | Unknown)]
+        reason = f"{name} is bound in a branch that only the data decide"
+        scope.variables[name] = interpreter.unknown(reason, *operands)
+    return None
+
+
+def _as_loops(interpreter: Interpreter, node: cst.If, test: Tensor, scope: Scope) -> None:
+    """Two loops over the rows of ``nonzero`` of the condition and of its contrary: one of them has a row.
+
+    Raises:
+        NotUnderstoodError: a branch binds what a loop cannot carry, or not the same as the other one.
+    """
+    if any(size != 1 for size in sizes(test.type)):
+        raise NotUnderstoodError("a branch on a tensor of several elements")
+    flat = interpreter.operator("reshape", (test, (1,)), {})
+    cases: list[tuple[Value, Block]] = [(flat, node.body.body)]
+    if node.orelse is not None:
+        rest: Block = [node.orelse] if isinstance(node.orelse, cst.If) else node.orelse.body.body
+        cases.append((interpreter.operator("logical_not", (flat,), {}), rest))
+    rows = [(interpreter.operator("nonzero", (condition,), {}), block) for condition, block in cases]
+    _declare(interpreter, rows, scope)
+    for chosen, block in rows:
+        emit_loop(interpreter, chosen, scope, _turn(interpreter, block, scope))
+
+
+def _turn(interpreter: Interpreter, block: Block, scope: Scope) -> Run:
+    return lambda row: run_block(interpreter, block, scope)
+
+
+def _declare(interpreter: Interpreter, rows: list[tuple[Tensor, Block]], scope: Scope) -> None:
+    """Gives names that every branch binds, and that are new, a value to start from: the branch replaces it."""
+    bound: list[dict[str, TensorType]] = []
+    for chosen, block in rows:
+        with rehearsed(interpreter, chosen, scope, _turn(interpreter, block, scope)):
+            known = scope.variables
+        new = {name: value for name, value in known.items() if name not in scope.variables}
+        bound.append({name: value.type for name, value in new.items() if isinstance(value, Tensor)})
+    for name, kind in bound[0].items():
+        if len(bound) == 2 and name in bound[1] and sizes(bound[1][name]) == sizes(kind):
+            scope.variables[name] = interpreter.operator("zeros", (kind.shape,), {"dtype": kind.dtype})
+
+
+def _statements(suite: cst.BaseSuite) -> list[cst.CSTNode]:
+    flat: list[cst.CSTNode] = []
+    for statement in suite.body:
+        flat.extend(statement.body if isinstance(statement, cst.SimpleStatementLine) else [statement])
+    return flat
+
+
+def _only_complains(suite: cst.BaseSuite) -> bool:
+    return all(isinstance(each, cst.Raise | cst.Pass | cst.Assert) or _is_log(each) for each in _statements(suite))
+
+
+def _is_log(statement: cst.CSTNode) -> bool:
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    holder = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else None
+    return isinstance(holder, cst.Name) and holder.value in _LOGGERS
+
+
+def _is_continue(suite: cst.BaseSuite) -> bool:
+    return [type(statement) for statement in _statements(suite)] == [cst.Continue]
+
+
+def _walk(node: cst.CSTNode) -> list[cst.CSTNode]:
+    found = [node]
+    for child in node.children:
+        if not isinstance(child, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+            found.extend(_walk(child))
+    return found
+
+
+def _leaves(node: cst.CSTNode) -> bool:
+    return any(isinstance(each, cst.Return | cst.Break | cst.Continue) for each in _walk(node))
+
+
+def _reaches_out(node: cst.CSTNode) -> bool:
+    """Whether a statement may change an object: it sets an attribute, or calls something for its effect alone."""
+    for each in _walk(node):
+        targets = [each.target] if isinstance(each, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.Del) else []
+        if any(isinstance(target, cst.Attribute) for target in targets):
+            return True
+        if isinstance(each, cst.Expr) and isinstance(each.value, cst.Call) and not _is_log(each):
+            function = each.value.func
+            if not (isinstance(function, cst.Attribute) and function.attr.value.endswith("_")):
+                return True
+    return False
+
+
+def _bound(node: cst.CSTNode) -> set[str]:
+    """Local names that a statement may bind, and those whose tensors it may write into."""
+    names: set[str] = set()
+    for each in _walk(node):
+        targets: list[cst.BaseExpression] = []
+        targets += [each.target] if isinstance(each, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.For) else []
+        if isinstance(each, cst.Call) and isinstance(each.func, cst.Attribute) and each.func.attr.value.endswith("_"):
+            targets.append(each.func.value)
+        for target in targets:
+            names |= _root_names(target)
+    return names
+
+
+def _root_names(target: cst.BaseExpression) -> set[str]:
+    if isinstance(target, cst.Name):
+        return {target.value}
+    if isinstance(target, cst.Tuple | cst.List):
+        return {name for element in target.elements for name in _root_names(element.value)}
+    if isinstance(target, cst.Subscript | cst.Attribute):
+        return _root_names(target.value)
+    return set()
