@@ -17,6 +17,7 @@ def sample_report() -> Report:
         model_type="olmo2",
         dtype="float32",
         seed=0,
+        prompt_kind="random",
         prompt_lengths=[5, 3],
         tokens=4,
         limits=Limits(),

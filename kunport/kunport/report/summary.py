@@ -30,6 +30,11 @@ def compared(report: Report) -> int:
     return sum(batch.compared for batch in report.batches)
 
 
+def prompts(report: Report) -> str:
+    """What the prompts are."""
+    return {"text": "text", "random": "random token ids", "given": "prompts of the caller's"}[report.prompt_kind]
+
+
 def scope(report: Report) -> list[str]:
     """What the verdict does not say: general limits, then those of this run."""
     device = report.hardware.get("device", "CPU")
@@ -38,6 +43,10 @@ def scope(report: Report) -> list[str]:
         "Memory and speed are this machine's; the engine ran eager, with prefix caching off, and pages of "
         f"{report.engine.page_size if report.engine else 'few'} tokens.",
     ]
+    if report.prompt_kind == "text":
+        general.append(
+            "The prompts are text. On other input, random token ids for one, activations and rounding can be larger."
+        )
     if report.top is not None:
         general.append(
             f"Of each position, the engine's {report.top} most likely tokens and the prompt's own were compared, "

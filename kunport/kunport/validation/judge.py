@@ -122,6 +122,7 @@ def _empty_report(plan: Plan, limits: Limits) -> Report:
         model_type=plan.checkpoint.model_type,
         dtype=plan.dtype,
         seed=plan.seed,
+        prompt_kind=plan.prompt_kind,
         prompt_lengths=[len(prompt) for prompt in plan.prompts],
         tokens=plan.tokens,
         limits=limits,

@@ -16,7 +16,7 @@ class Limits:
         tie: a greedy token may differ from the reference's where the reference itself gives both a log-probability
             within this distance (nats): rounding alone then decides. Any other difference counts.
         graph: largest difference of the executed model graph's logits from the model's, relative to the largest logit.
-        stage_seconds: how long one stage of a process may take before it counts as hung.
+        stage_seconds: how long a process may give no sign of life before it counts as hung.
     """
 
     log_probability: float = 1e-4

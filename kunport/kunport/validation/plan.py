@@ -26,6 +26,7 @@ class Plan:
     Attributes:
         adapter: None for vLLM's own choice of class.
         prompts: token ids.
+        prompt_kind: where they are from: ``text``, ``random`` or ``given``.
         tokens: to generate for each prompt.
         batch_sizes: ascending; a batch of n runs the first n prompts.
         top: log-probabilities compared at a position, None for the whole vocabulary.
@@ -34,6 +35,7 @@ class Plan:
     adapter: Adapter | None
     checkpoint: Checkpoint
     prompts: list[list[int]]
+    prompt_kind: str
     tokens: int
     batch_sizes: tuple[int, ...]
     dtype: str
@@ -87,24 +89,26 @@ def make_plan(
     chosen = None if adapter is None else choose_adapter(adapter, source.architecture)
     count = max(batch_sizes)
     if prompts is None:
-        requests = _own_prompts(source, count, tokens, seed)
+        requests, kind = _own_prompts(source, count, tokens, seed)
     else:
+        kind = "given"
         requests = [list(prompt) for prompt in prompts[:count]]
         _check_prompts(source, requests, count, tokens)
     vocabulary = source.config.get("vocab_size")
     whole = isinstance(vocabulary, int) and vocabulary <= _WHOLE_VOCABULARY
     sizes = tuple(sorted(set(batch_sizes)))
-    return Plan(chosen, source, requests, tokens, sizes, dtype, seed, None if whole else _TOP)
+    return Plan(chosen, source, requests, kind, tokens, sizes, dtype, seed, None if whole else _TOP)
 
 
-def _own_prompts(source: Checkpoint, count: int, tokens: int, seed: int) -> list[list[int]]:
+def _own_prompts(source: Checkpoint, count: int, tokens: int, seed: int) -> tuple[list[list[int]], str]:
+    """Text where the checkpoint has a tokenizer that fits it, else random ids; and which of them."""
     try:
         lengths = ragged_lengths(count, source.context, tokens)
         tokenizer = source.folder / "tokenizer.json"
         prompts = text_prompts(lengths, tokenizer, seed) if tokenizer.is_file() else None
         if prompts is not None and all(token < source.vocabulary for prompt in prompts for token in prompt):
-            return prompts
-        return random_prompts(lengths, source.vocabulary, seed, special_tokens(source.config))
+            return prompts, "text"
+        return random_prompts(lengths, source.vocabulary, seed, special_tokens(source.config)), "random"
     except ValueError as error:
         raise KunportError(f"No prompt fits {source.folder}: {error}.", "Generate fewer tokens.") from None
 

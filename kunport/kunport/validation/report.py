@@ -151,7 +151,9 @@ class Report:
         checkpoint: the checkpoint's folder.
         architecture, model_type: the checkpoint's.
         dtype: what the engine computed in; the reference is always float32.
-        seed, prompt_lengths, tokens: the requests: random ids by this seed, this many each, continued by ``tokens``.
+        prompt_kind: what the prompts are: ``text`` (cut out of a page by the checkpoint's tokenizer), ``random`` (ids)
+            or ``given`` (by the caller).
+        seed, prompt_lengths, tokens: what was drawn by, the prompts' lengths, and by how much each was continued.
         top: how many log-probabilities were compared at a position, besides the prompt's own; None for all.
         parameters: number of the model's weights, tied ones counted once.
         reasons: why it did not pass; empty where it did.
@@ -166,6 +168,7 @@ class Report:
     model_type: str
     dtype: str
     seed: int
+    prompt_kind: str
     prompt_lengths: list[int]
     tokens: int
     limits: Limits

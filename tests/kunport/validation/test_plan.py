@@ -18,6 +18,7 @@ def test_a_plan_for_a_small_model(tmp_path: Path) -> None:
     made = plan(write_adapter(tmp_path / "adapter"), write_checkpoint(tmp_path / "checkpoint"), batch_sizes=(4, 1, 4))
     assert made.batch_sizes == (1, 4)
     assert len(made.prompts) == 4
+    assert made.prompt_kind == "random"
     assert made.top is None
     assert made.longest == max(len(prompt) for prompt in made.prompts) + 4
     assert made.adapter is not None
@@ -93,6 +94,7 @@ def test_the_checkpoint_must_be_one(tmp_path: Path) -> None:
 def test_a_context_that_is_not_given_does_not_bound(tmp_path: Path) -> None:
     made = plan(None, write_checkpoint(tmp_path, max_position_embeddings=None), prompts=[[3] * 500] * 4)
     assert made.longest == 504
+    assert made.prompt_kind == "given"
 
 
 def test_fields_of_a_text_model_inside_a_larger_one_are_found(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 class Channel:
     """The connection to the parent.
 
-    Events are ``{"stage": name, "status": "running"}``, then the same with ``"passed"`` and ``"facts"``, or with
-    ``"failed"`` and ``"error"`` (one line), or with ``"refused"``, ``"problem"`` and ``"cure"`` where the input is to
-    blame; in the end ``{"status": "done"}``.
+    Events are ``{"stage": name, "status": "running"}``, again with ``"detail"`` as often as there is progress, then the
+    same with ``"passed"`` and ``"facts"``, or with ``"failed"`` and ``"error"`` (one line), or with ``"refused"``,
+    ``"problem"`` and ``"cure"`` where the input is to blame; in the end ``{"status": "done"}``.
     """
 
     def __init__(self) -> None:
@@ -62,6 +62,10 @@ class Channel:
             self._send(stage=name, status="failed", error=one_line(error), seconds=time.monotonic() - begin)
             sys.exit(1)
         self._send(stage=name, status="passed", seconds=time.monotonic() - begin, facts=facts)
+
+    def progress(self, name: str, detail: str) -> None:
+        """A sign of life of a stage that takes long: its limit counts from here again."""
+        self._send(stage=name, status="running", detail=detail)
 
     def done(self) -> None:
         """Every stage has passed; how the process ends after this does not matter."""

@@ -45,7 +45,7 @@ class Supervised:
         command: how to start it; it runs in a session of its own, which is killed as a whole.
         environment: all of the process's environment.
         log: file that takes what it prints.
-        stage_seconds: a stage that takes longer counts as hung.
+        stage_seconds: a stage that gives no sign of life for longer counts as hung.
         on_stage: told of every stage when it starts and when it ends, from the thread that follows the process.
     """
 
@@ -75,7 +75,8 @@ class Supervised:
             )
         self._unread = b""
         self._events: list[dict[str, Any]] = []
-        self._stage, self._begin = "start", time.monotonic()
+        self._stage = "start"
+        self._begin = self._heard = time.monotonic()
 
     @property
     def group(self) -> int:
@@ -102,15 +103,16 @@ class Supervised:
 
         Whatever goes wrong ends up in `outcome`, as the status of the stage in which it happened.
         """
-        self._begin = time.monotonic()
+        self._begin = self._heard = time.monotonic()
         while (event := self._next_event()) is not None:
             status, name = event["status"], event.get("stage", "")
             if status == "done":
                 self.outcome.complete = True
                 break
             if status == report.RUNNING:
-                self._stage, self._begin = name, time.monotonic()
-                self._on_stage(Stage(self._name, name, report.RUNNING))
+                if name != self._stage:
+                    self._stage, self._begin = name, time.monotonic()
+                self._on_stage(Stage(self._name, name, report.RUNNING, detail=event.get("detail", "")))
             elif status == report.PASSED:
                 self.outcome.facts[name] = event["facts"]
                 self._end(report.PASSED, str(event["facts"].get("detail", "")), event["seconds"])
@@ -144,11 +146,12 @@ class Supervised:
                 if self._stop.is_set():
                     self._end(report.STOPPED, "stopped, since another process had failed")
                     return None
-                if time.monotonic() - self._begin > self._limit:
-                    self._end(report.TIMED_OUT, f"no end after {self._limit:g} s")
+                if time.monotonic() - self._heard > self._limit:
+                    self._end(report.TIMED_OUT, f"no sign of life for {self._limit:g} s")
                     return None
                 if not selector.select(_TICK):
                     continue
+                self._heard = time.monotonic()
                 read = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not read:
                     self._end(*self._how_it_ended())

@@ -29,7 +29,10 @@ def main() -> None:
         facts["parameters"] = parameter_count(model)
         facts["detail"] = f"{type(model).__name__}, {facts['parameters'] / 1e6:.1f} M parameters"
     with channel.stage("prompts") as facts:
-        logits = [prompt_logits(model, prompt) for prompt in job["prompts"]]
+        logits = []
+        for prompt in job["prompts"]:
+            logits.append(prompt_logits(model, prompt))
+            channel.progress("prompts", f"{len(logits)} of {len(job['prompts'])} prompts")
         facts["detail"] = f"{sum(len(prompt) for prompt in job['prompts'])} positions"
     if job["graph"] is not None:
         with channel.stage("graph") as facts:
@@ -38,6 +41,7 @@ def main() -> None:
     with channel.stage("greedy") as facts:
         for request, prompt in enumerate(job["prompts"]):
             continue_greedily(model, prompt, logits[request], job["tokens"]).save(output, request)
+            channel.progress("greedy", f"{request + 1} of {len(job['prompts'])} prompts")
         facts["detail"] = f"{job['tokens']} tokens each"
     channel.done()
 

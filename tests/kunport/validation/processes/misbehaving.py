@@ -25,7 +25,7 @@ def main(how: str) -> None:
     if how == "leave early":
         return
     with channel.stage("second"):
-        misbehave(how)
+        misbehave(how, channel)
     if how == "turns":
         while (turn := channel.receive()) is not None:
             with channel.stage(f"turn {turn}") as facts:
@@ -35,7 +35,7 @@ def main(how: str) -> None:
         time.sleep(3600)
 
 
-def misbehave(how: str) -> None:
+def misbehave(how: str, channel: Channel) -> None:
     match how:
         case "raise":
             raise ValueError("the second line\nis not told")
@@ -43,6 +43,10 @@ def misbehave(how: str) -> None:
             raise AssertionError
         case "refuse":
             raise KunportError("The weights are missing.", "Download them.")
+        case "be slow":
+            for step in range(8):
+                time.sleep(1)
+                channel.progress("second", f"step {step}")
         case "hang":
             time.sleep(3600)
         case "hang with children":

@@ -19,7 +19,7 @@ CHILD = str(Path(__file__).with_name("misbehaving.py"))
 
 
 def start(
-    how: str, folder: Path, seen: list[Stage] | None = None, limit: float = 60.0, stop: threading.Event | None = None
+    how: str, folder: Path, seen: list[Stage] | None = None, limit: float = 300.0, stop: threading.Event | None = None
 ) -> Supervised:
     return Supervised(
         "child",
@@ -32,7 +32,7 @@ def start(
     )
 
 
-def run(how: str, folder: Path, limit: float = 60.0) -> Outcome:
+def run(how: str, folder: Path, limit: float = 300.0) -> Outcome:
     with start(how, folder, limit=limit) as process:
         process.send({"answer": 42})
         return process.follow()
@@ -93,6 +93,17 @@ def test_a_hang_ends_at_the_limit(tmp_path: Path) -> None:
     assert time.monotonic() - begin < 30
 
 
+def test_slow_is_not_hung(tmp_path: Path) -> None:
+    seen: list[Stage] = []
+    with start("be slow", tmp_path, seen, limit=5.0) as process:
+        process.send(None)
+        outcome = process.follow()
+    assert outcome.complete
+    assert outcome.stages[-1].seconds is not None
+    assert outcome.stages[-1].seconds > 7
+    assert "step 3" in [stage.detail for stage in seen if stage.status == "running"]
+
+
 def test_what_a_hanging_process_started_ends_with_it(tmp_path: Path) -> None:
     with start("hang with children", tmp_path, limit=4.0) as process:
         process.send(None)
@@ -120,7 +131,7 @@ def test_a_process_that_does_not_start(tmp_path: Path) -> None:
         [sys.executable, "-m", "no_such_module"],
         environment=dict(os.environ),
         log=tmp_path / "log",
-        stage_seconds=60,
+        stage_seconds=300,
         on_stage=lambda stage: None,
     ) as process:
         process.send({})
