@@ -61,7 +61,8 @@ class Supervised:
         stop: threading.Event | None = None,
     ) -> None:
         self.outcome = Outcome()
-        self._name, self._log, self._limit, self._on_stage = name, log, stage_seconds, on_stage
+        self.stage_seconds = stage_seconds
+        self._name, self._log, self._on_stage = name, log, on_stage
         self._stop = stop or threading.Event()
         self._oom_kills = _oom_kills()
         with log.open("wb") as errors:
@@ -146,8 +147,8 @@ class Supervised:
                 if self._stop.is_set():
                     self._end(report.STOPPED, "stopped, since another process had failed")
                     return None
-                if time.monotonic() - self._heard > self._limit:
-                    self._end(report.TIMED_OUT, f"no sign of life for {self._limit:g} s")
+                if time.monotonic() - self._heard > self.stage_seconds:
+                    self._end(report.TIMED_OUT, f"no sign of life for {self.stage_seconds:g} s")
                     return None
                 if not selector.select(_TICK):
                     continue

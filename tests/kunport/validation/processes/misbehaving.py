@@ -45,7 +45,7 @@ def misbehave(how: str, channel: Channel) -> None:
             raise KunportError("The weights are missing.", "Download them.")
         case "be slow":
             for step in range(8):
-                time.sleep(1)
+                time.sleep(2)
                 channel.progress("second", f"step {step}")
         case "hang":
             time.sleep(3600)

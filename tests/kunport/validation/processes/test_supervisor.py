@@ -18,22 +18,20 @@ from kunport.validation.report import Stage
 CHILD = str(Path(__file__).with_name("misbehaving.py"))
 
 
-def start(
-    how: str, folder: Path, seen: list[Stage] | None = None, limit: float = 300.0, stop: threading.Event | None = None
-) -> Supervised:
+def start(how: str, folder: Path, seen: list[Stage] | None = None, stop: threading.Event | None = None) -> Supervised:
     return Supervised(
         "child",
         [sys.executable, CHILD, how],
         environment=dict(os.environ),
         log=folder / "log",
-        stage_seconds=limit,
+        stage_seconds=300.0,
         on_stage=[].append if seen is None else seen.append,
         stop=stop,
     )
 
 
-def run(how: str, folder: Path, limit: float = 300.0) -> Outcome:
-    with start(how, folder, limit=limit) as process:
+def run(how: str, folder: Path) -> Outcome:
+    with start(how, folder) as process:
         process.send({"answer": 42})
         return process.follow()
 
@@ -85,8 +83,12 @@ def test_a_traceback_is_in_the_log_only(tmp_path: Path) -> None:
 
 
 def test_a_hang_ends_at_the_limit(tmp_path: Path) -> None:
-    begin = time.monotonic()
-    outcome = run("hang", tmp_path, limit=4.0)
+    with start("hang", tmp_path) as process:
+        process.send(None)
+        process.follow(until="first")  # starting may take its time
+        process.stage_seconds = 4.0
+        begin = time.monotonic()
+        outcome = process.follow()
     assert outcome.stages[-1].status == report.TIMED_OUT
     assert outcome.stages[-1].name == "second"
     assert "4 s" in outcome.stages[-1].detail
@@ -95,18 +97,22 @@ def test_a_hang_ends_at_the_limit(tmp_path: Path) -> None:
 
 def test_slow_is_not_hung(tmp_path: Path) -> None:
     seen: list[Stage] = []
-    with start("be slow", tmp_path, seen, limit=5.0) as process:
+    with start("be slow", tmp_path, seen) as process:
         process.send(None)
+        process.follow(until="first")
+        process.stage_seconds = 12.0
         outcome = process.follow()
     assert outcome.complete
     assert outcome.stages[-1].seconds is not None
-    assert outcome.stages[-1].seconds > 7
+    assert outcome.stages[-1].seconds > process.stage_seconds
     assert "step 3" in [stage.detail for stage in seen if stage.status == "running"]
 
 
 def test_what_a_hanging_process_started_ends_with_it(tmp_path: Path) -> None:
-    with start("hang with children", tmp_path, limit=4.0) as process:
+    with start("hang with children", tmp_path) as process:
         process.send(None)
+        process.follow(until="first")
+        process.stage_seconds = 4.0
         group = process.group
         process.follow()
     with pytest.raises(ProcessLookupError):
