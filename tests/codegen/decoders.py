@@ -40,6 +40,7 @@ class Decoder:
     windows: tuple[bool, ...] = (False, False, False)
     rotated: tuple[bool, ...] = (True, True, True)
     style: str = "half"
+    rotary_dim: int = 4
     kv_heads: int = 2
     bias: bool = False
     tied: bool = False
@@ -57,6 +58,7 @@ class Decoder:
             "num_attention_heads": 4,
             "num_key_value_heads": self.kv_heads,
             "head_dim": 4,
+            "rotary_dim": self.rotary_dim,
             "max_position_embeddings": 64,
             "rms_norm_eps": 1e-3,
             "sliding_window": 3,
@@ -179,7 +181,7 @@ def _embedding(it: ModelBuilder, ids: Tensor, vocab: Scalar, hidden_size: Scalar
 
 def _tables(it: ModelBuilder) -> tuple[Tensor, Tensor]:
     with it.module("model.rotary_emb", "TinyRotary"):
-        dim = it.size("head_dim")
+        dim = it.size("head_dim" if it.decoder.rotary_dim == 4 else "rotary_dim")
         exponent = it.arange(0, dim, 2, dtype=FLOAT32) / dim
         frequencies = 1.0 / expression.field("rope_parameters['rope_theta']", 100.0) ** exponent
         angles = it.arange(SEQUENCE).unsqueeze(0)[..., None].to(FLOAT32) * frequencies
@@ -271,11 +273,15 @@ def _projected(it: ModelBuilder, path: str, x: Tensor) -> tuple[Tensor, Tensor, 
 def _rotated(it: ModelBuilder, x: Tensor) -> Tensor:
     assert it.tables is not None
     cos, sin = (table.unsqueeze(1) for table in it.tables)
+    whole, dim = x, it.decoder.rotary_dim
+    if dim < 4:
+        x = x[..., :dim]
     if it.decoder.style == "half":
-        turned = it.cat(-x[..., 2:], x[..., :2])
+        turned = it.cat(-x[..., dim // 2 :], x[..., : dim // 2])
     else:
         turned = it.stack(-x[..., 1::2], x[..., 0::2]).flatten(-2)
-    return x * cos + turned * sin
+    rotated = x * cos + turned * sin
+    return it.cat(rotated, whole[..., dim:]) if dim < 4 else rotated
 
 
 def _repeated(x: Tensor, groups: int) -> Tensor:

@@ -110,8 +110,8 @@ class Forward:
         if isinstance(arg, list | tuple):
             items = ", ".join(self.value(item)[0] for item in arg)
             return (f"[{items}]" if isinstance(arg, list) else f"({items}{',' if len(arg) == 1 else ''})"), ATOM
-        if isinstance(arg, Scalar) and arg.expr.op != "const":
-            return self.attribute(arg.expr), ATOM
+        if isinstance(arg, Scalar | Expr) and (expr := arg.expr if isinstance(arg, Scalar) else arg).op != "const":
+            return self.attribute(expr), ATOM
         text = constant(arg, self.model_dtype)
         return text, 8 if text.startswith("-") else ATOM
 

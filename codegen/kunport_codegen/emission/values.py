@@ -8,7 +8,7 @@ from typing import Any
 from kunport_codegen.emission.identifiers import identifier, literal, path
 from kunport_codegen.expression import Expr, Scalar, const
 from kunport_codegen.expression import render as render_expression
-from kunport_codegen.lowering.members import Choice, Item, Name, Prefix, Repeat, Value
+from kunport_codegen.lowering.members import Choice, Item, Name, Prefix, Repeat, Updated, Value
 
 Names = Mapping[Expr, str]
 
@@ -29,6 +29,8 @@ def render(value: Value, names: Names) -> str:
         return f'f"{{prefix}}.{identifier(value.name)}"'
     if isinstance(value, Repeat):
         return f"[{render(value.value, names)}] * {value.times}"
+    if isinstance(value, Updated):
+        return f"{{**{render(value.value, names)}, {literal(value.key)}: {render(value.item, names)}}}"
     if isinstance(value, Choice):
         test = render_expression(checked(value.test, names))
         return f"{render(value.then, names)} if {test} else {render(value.otherwise, names)}"
@@ -65,6 +67,9 @@ def expressions(value: Value) -> Iterable[Expr]:
         yield value
     elif isinstance(value, Repeat):
         yield from expressions(value.value)
+    elif isinstance(value, Updated):
+        yield from expressions(value.value)
+        yield from expressions(value.item)
     elif isinstance(value, Choice):
         for part in (value.then, value.test, value.otherwise):
             yield from expressions(part)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kunport_codegen.expression import Expr, Scalar, const, fields_of, symbols_of, walk
 from kunport_codegen.graph import Graph, Guard
-from kunport_codegen.lowering.members import Choice, Member, Repeat, Value
+from kunport_codegen.lowering.members import Choice, Member, Repeat, Updated, Value
 from kunport_codegen.lowering.selection import LAYER, indexed
 
 # Fields that decide about training, caching or what is returned, never about the numbers of a forward pass, and the
@@ -106,7 +106,7 @@ def _exprs(value: Value) -> Iterable[Expr]:
         yield value.expr
     elif isinstance(value, Expr):
         yield value
-    elif isinstance(value, Repeat):
+    elif isinstance(value, Repeat | Updated):
         yield from _exprs(value.value)
     elif isinstance(value, Choice):
         yield from _exprs(value.then)

@@ -40,6 +40,15 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
+class Updated:
+    """A dictionary of the configuration with one entry changed."""
+
+    value: Any
+    key: str
+    item: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """A value that depends on the layer's index: ``then`` where ``test`` holds."""
 
@@ -48,8 +57,8 @@ class Choice:
     otherwise: Any
 
 
-# What may stand in a constructor's arguments: plain Python constants, Scalar, Expr, Name, Item, Prefix, Repeat, Choice,
-# and lists of these.
+# What may stand in a constructor's arguments: plain Python constants, Scalar, Expr, Name, Item, Prefix, Repeat,
+# Updated, Choice, and lists of these.
 Value = Any
 
 QUANT = Name("vllm_config.quant_config")

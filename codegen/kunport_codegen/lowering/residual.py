@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kunport_codegen.graph import Ref
-from kunport_codegen.lowering.flow import NO_RESIDUAL, Flow, Layout, Op, layer_of
+from kunport_codegen.lowering.flow import NO_RESIDUAL, Flow, Layout, Op, layer_of, substitute
 from kunport_codegen.lowering.norms import FUSABLE
 from kunport_codegen.lowering.tokens.context import same_layout
 
@@ -48,7 +48,7 @@ def _start(flow: Flow, norm: Op) -> None:
     residual = flow.fresh(flow.layouts[entering], flow.dtypes.get(entering))
     for op in flow.ops:
         if op is not norm and layer_of(op.owner) == layer_of(norm.owner):
-            op.args = tuple(Ref(residual) if arg == Ref(entering) else arg for arg in op.args)
+            op.args = substitute(op.args, lambda value: residual if value == entering else value)
     norm.args = (Ref(entering), Ref(NO_RESIDUAL))
     norm.results = [*norm.results, residual]
     flow.names.update({entering: "hidden_states", residual: "residual"})

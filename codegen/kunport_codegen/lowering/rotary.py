@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from kunport_codegen.expression import Expr
+from kunport_codegen.expression import Expr, unwrap
 from kunport_codegen.facts import Rope
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.flow import POSITIONS, Flow, Op
-from kunport_codegen.lowering.members import Member, Value
+from kunport_codegen.lowering.members import Member, Updated, Value
+from kunport_codegen.lowering.selection import read
 
 
 def place_ropes(flow: Flow) -> None:
@@ -32,11 +33,24 @@ def place_ropes(flow: Flow) -> None:
     flow.settle()
 
 
+def _follows(flow: Flow, fact: Rope, head_dim: Value) -> bool:
+    """Whether the number of rotated elements is what the engine works out from the parameters."""
+    try:
+        described = read(flow.graph.config, fact.table.parameters)
+        share = described.get("partial_rotary_factor", 1.0)
+    except (LookupError, TypeError, AttributeError):
+        return False
+    return bool(unwrap(fact.table.rotary_dim) == int(unwrap(head_dim) * share))
+
+
 def _member(flow: Flow, op: Op, path: str, head_dim: Value) -> Member:
     fact: Rope = op.fact
+    parameters: Value = Expr("field", (fact.table.parameters,))
+    if not _follows(flow, fact, head_dim):
+        parameters = Updated(parameters, "rope_dim", fact.table.rotary_dim)
     kwargs: dict[str, Value] = {
         "max_position": Expr("field", ("max_position_embeddings",)),
-        "rope_parameters": Expr("field", (fact.table.parameters,)),
+        "rope_parameters": parameters,
     }
     if fact.style == "interleaved":
         kwargs["is_neox_style"] = False

@@ -14,7 +14,7 @@ from kunport_codegen.expression import Expr, Scalar, evaluate
 from kunport_codegen.graph import DType, Ref
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import NO_RESIDUAL, POSITIONS, Op, basename
-from kunport_codegen.lowering.members import Choice, Member, Repeat
+from kunport_codegen.lowering.members import Choice, Member, Repeat, Updated
 from kunport_codegen.lowering.selection import read
 from kunport_codegen.lowering.structure import Body
 from torch.nn import functional
@@ -43,6 +43,8 @@ class Engine:
             return evaluate(value, self.read, {"layer_idx": self.layer, **self.arguments})
         if isinstance(value, Choice):
             return self.value(value.then if self.value(value.test) else value.otherwise)
+        if isinstance(value, Updated):
+            return {**self.value(value.value), value.key: self.value(value.item)}
         if isinstance(value, Repeat):
             return [self.value(value.value)] * value.times
         return value
@@ -182,18 +184,18 @@ class Engine:
 
 
 def rotate(x: torch.Tensor, positions: torch.Tensor, head_dim: int, settings: dict[str, Any]) -> torch.Tensor:
-    """Rotation over the whole head, ``[tokens, heads * head_dim]``."""
-    theta = settings["rope_parameters"]["rope_theta"]
-    angles = positions[:, None] / theta ** (torch.arange(0, head_dim, 2) / head_dim)
+    """Rotation of the first elements of each head, ``[tokens, heads * head_dim]``."""
+    theta, dim = settings["rope_parameters"]["rope_theta"], settings["rope_parameters"].get("rope_dim", head_dim)
+    angles = positions[:, None] / theta ** (torch.arange(0, dim, 2) / dim)
     cos, sin = angles.cos()[:, None], angles.sin()[:, None]
-    heads = x.reshape(x.shape[0], -1, head_dim)
+    heads, rest = x.reshape(x.shape[0], -1, head_dim).split([dim, head_dim - dim], dim=-1)
     if settings.get("is_neox_style", True):
         first, second = heads.chunk(2, dim=-1)
         turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
     else:
         first, second = heads[..., 0::2], heads[..., 1::2]
         turned = torch.stack((first * cos - second * sin, second * cos + first * sin), dim=-1).flatten(-2)
-    return turned.reshape(x.shape)
+    return torch.cat((turned, rest), dim=-1).reshape(x.shape)
 
 
 def loaded(model: LoweredModel, checkpoint: Tensors) -> dict[tuple[str, Any], torch.Tensor]:

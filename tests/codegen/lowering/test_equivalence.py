@@ -29,6 +29,7 @@ DECODERS = st.builds(
     windows=st.sampled_from(((False, False, False), (True, False, True), (True, True, True), (True, True, False))),
     rotated=st.sampled_from(((True, True, True), (True, False, True), (False, True, True))),
     style=st.sampled_from(("half", "interleaved")),
+    rotary_dim=st.sampled_from((2, 4)),
     kv_heads=st.sampled_from((1, 2, 4)),
     bias=st.booleans(),
     tied=st.booleans(),

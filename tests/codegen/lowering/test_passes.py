@@ -73,6 +73,13 @@ def test_layers_without_rotation_lack_the_table() -> None:
     assert str(members(layer(model))["rotary_emb"].when) == "config.no_rope_layers[layer_idx]"
 
 
+def test_a_share_of_the_head_that_the_parameters_do_not_give_is_said() -> None:
+    plain = members(layer(lowered(build(Decoder()))))["rotary_emb"]
+    partial = members(layer(lowered(build(Decoder(rotary_dim=2)))))["rotary_emb"]
+    assert str(plain.kwargs["rope_parameters"]) == "config.rope_parameters"
+    assert (partial.kwargs["rope_parameters"].key, partial.kwargs["rope_parameters"].item.value) == ("rope_dim", 2)
+
+
 def test_layers_that_nothing_tells_apart_are_refused() -> None:
     graph = build(Decoder(windows=(True, False, False)))
     graph.config["layer_types"] = ["full_attention"]
