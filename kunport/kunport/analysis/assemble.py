@@ -77,7 +77,12 @@ def assemble(
     interpreter.trace.where = class_location(cls)
     interpreter.trace.begin(architecture)
     settings = configuration_object(interpreter, config, config_class)
-    model = interpreter.instantiate(cls, [settings], {})
+    try:
+        model = interpreter.instantiate(cls, [settings], {})
+    except (NotUnderstoodError, RaisedError) as problem:
+        raise KunportError(
+            f"{architecture} in {module} cannot be constructed: {problem}.", "Check its source."
+        ) from None
     if not isinstance(model, Instance):
         raise KunportError(f"{architecture} in {module} is not a model class.", "Name the class of a language model.")
     tree = Tree(model)

@@ -237,9 +237,11 @@ class Interpreter:
         """Whether the source that runs now stands in a ``try``."""
         return self._handlers > 0
 
-    def contains(self, problem: NotUnderstoodError | RaisedError) -> bool:
+    def contains(self, problem: Exception) -> bool:
         """Whether a problem stops at the call that runs now."""
-        return self._contain and not (isinstance(problem, RaisedError) and self._handlers)
+        if isinstance(problem, RaisedError):
+            return self._contain and not self._handlers
+        return self._contain and (isinstance(problem, NotUnderstoodError) or not self.debug)
 
     @contextmanager
     def handling(self) -> Iterator[None]:

@@ -25,6 +25,7 @@ from kunport.analysis.values import (
     Value,
     is_subclass,
 )
+from kunport.errors import KunportError
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -114,10 +115,17 @@ def _contained(
     where, depth = interpreter.trace.where, interpreter.depth
     try:
         return _run(interpreter, function, args, kwargs, frame)
-    except (NotUnderstoodError, RaisedError) as problem:
+    except KunportError:
+        raise
+    except Exception as problem:
         if not interpreter.contains(problem):
             raise
-        reason = problem.reason if isinstance(problem, NotUnderstoodError) else f"{function.name} raises {problem}"
+        if isinstance(problem, NotUnderstoodError):
+            reason = problem.reason
+        elif isinstance(problem, RaisedError):
+            reason = f"{function.name} raises {problem}"
+        else:
+            reason = f"the analysis itself fails at {function.name} ({type(problem).__name__}: {problem})"
         result = interpreter.unknown(reason, *args, *kwargs.values())
         if function.name == "__init__" and isinstance(args[0], Instance):
             args[0].partial = args[0].partial or f"{interpreter.trace.where}: {reason}"

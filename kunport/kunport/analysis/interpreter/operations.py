@@ -99,8 +99,6 @@ def binary(interpreter: Interpreter, operator: type[cst.CSTNode], left: Value, r
         if scalar == "or_":  # a union of types
             return (*_as_tuple(left), *_as_tuple(right))
         raise NotUnderstoodError(f"the operator {special} on {describe(left)} and {describe(right)}")
-    if isinstance(left, str) and scalar == "mod":
-        return left  # only messages are formatted this way, and their text means nothing to the graph
     return scalar_operator(interpreter, scalar, left, right)
 
 

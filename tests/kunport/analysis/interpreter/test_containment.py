@@ -107,6 +107,15 @@ def test_caught_exceptions_are_python_s(tmp_path):
     assert graph.nodes[-1].args[1] == 3
 
 
+def test_an_error_of_the_analysis_itself_is_contained(tmp_path, monkeypatch):
+    def broken(*args, **kwargs):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("kunport.analysis.interpreter.tensors.infer", broken)
+    graph = read(tmp_path, model("x = x + 1"))
+    assert "ZeroDivisionError: oops" in graph.unknowns()[0].args[0]
+
+
 def sample(folder, text):
     (folder / "modeling_sample.py").write_text(text)
     return assemble("modeling_sample", "Model", [Root(folder)], {}, None)

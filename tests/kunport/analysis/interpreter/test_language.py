@@ -179,10 +179,11 @@ EXPRESSIONS = st.recursive(
     lambda inner: (
         st.tuples(
             inner,
-            st.sampled_from(["+", "-", "*", "//", "%", "/", "<", "<=", "==", "!=", "and", "or", "in", "is"]),
+            st.sampled_from(["+", "-", "*", "//", "%", "/", "<", "<=", "==", "!=", "and", "or", "in"]),
             inner,
         ).map(lambda parts: f"({parts[0]} {parts[1]} {parts[2]})")
         | inner.map(lambda each: f"(not {each})")
+        | inner.map(lambda each: f"({each} is None)")
         | inner.map(lambda each: f"(-{each})")
         | st.tuples(inner, inner, inner).map(lambda parts: f"({parts[0]} if {parts[1]} else {parts[2]})")
         | st.lists(inner, min_size=1, max_size=3).map(lambda parts: f"[{', '.join(parts)}]")
