@@ -47,12 +47,73 @@ class InnerSource:
     hidden_size: str
 
 
+@dataclass(slots=True)
+class _Parts:
+    """An inner model's steps by where they stand: around the one list of layers.
+
+    ``leaves`` are the operators without operands, of which every other part may have need.
+    """
+
+    run: Op
+    embedding: list[Op]
+    leaves: list[Op]
+    start: list[Op]
+    after: list[Op]
+
+    @property
+    def layers(self) -> LayerList:
+        layers: LayerList = self.run.fact
+        return layers
+
+    def carried(self) -> list[tuple[int, int]]:
+        """(the layers' input, what the first layer is given for it) of all that one layer hands to the next."""
+        columns = zip(self.layers.body.inputs, self.run.args, self.layers.carried, strict=True)
+        return [(value, arg.id) for value, arg, index in columns if index is not None]
+
+
 def inner_source(model: LoweredModel, body: Body) -> InnerSource:
     """The inner model's text.
 
     Raises:
         EmissionError: its steps are not an embedding, one list of layers and something after them.
     """
+    parts = _parts(body)
+    constructor = Constructor(model, body)
+    layers, table = parts.layers, parts.embedding[0]
+    names = input_names(model, layers.body)
+    carried = [names[value] for value, _ in parts.carried()]
+    start, initial = _start(model, parts, carried, constructor)
+    returned = _returned(layers, carried)
+
+    def forward(steps: list[Op], outputs: list[int], inputs: dict[int, str]) -> list[str]:
+        return forward_of(model, [*parts.leaves, *steps], outputs, inputs, set(), constructor).lines()
+
+    finish = forward(
+        parts.after, body.outputs, {**dict(zip(parts.run.results, returned, strict=True)), POSITIONS: "positions"}
+    )
+    embed = forward(parts.embedding, parts.embedding[-1].results, {table.args[0].id: "input_ids"})
+    lines = constructor.lines()
+    split = next((index for index, line in enumerate(lines) if _belongs_after(line, parts.after)), len(lines))
+    return InnerSource(
+        name=identifier(body.cls),
+        doc=docstring("Embedding, layers and final norm", body.where),
+        setup=lines[:split],
+        after=lines[split:],
+        embed=embed,
+        start=start,
+        carried=carried,
+        returned=returned,
+        initial=initial,
+        layer=identifier(layers.body.cls),
+        layers=identifier(basename(layers.path)),
+        count=render(layers.count, {}),
+        call=", ".join(names[value] for value in layers.body.inputs),
+        finish=finish,
+        hidden_size=render(model.layouts[parts.carried()[0][1]].sizes[-1], {}),
+    )
+
+
+def _parts(body: Body) -> _Parts:
     runs = [step for step in body.steps if step.name == "layers"]
     tables = [
         step for step in body.steps if step.member is not None and step.member.factory == "VocabParallelEmbedding"
@@ -61,61 +122,26 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
         raise EmissionError(
             f"{body.cls} has {len(tables)} token tables and {len(runs)} lists of layers, not one of each"
         )
-    run, table = runs[0], tables[0]
-    layers: LayerList = run.fact
-    constructor = Constructor(model, body)
-    position = body.steps.index(run)
+    position = body.steps.index(runs[0])
     before, after = body.steps[:position], body.steps[position + 1 :]
-    embedding = [table, *_inside(before, table)]
-    embedded = embedding[-1].results[0]
     leaves = [step for step in before if step.name in LEAVES]
-    skipped = [*embedding, *leaves]
-    start = [step for step in before if step.name != "input" and not any(step is part for part in skipped)]
+    embedding = [tables[0], *_inside(before, tables[0])]
+    taken = {id(step) for step in [*leaves, *embedding]}
+    start = [step for step in before if step.name != "input" and id(step) not in taken]
+    return _Parts(runs[0], embedding, leaves, start, after)
 
-    names = input_names(model, layers.body)
-    carried = [
-        names[value] for value, index in zip(layers.body.inputs, layers.carried, strict=True) if index is not None
-    ]
-    entering = [arg.id for arg, index in zip(run.args, layers.carried, strict=True) if index is not None]
-    first = forward_of(
-        model,
-        [*leaves, *start],
-        [value for value in entering if value >= 0],
-        {embedded: "hidden_states", POSITIONS: "positions"},
-        set(),
-        constructor,
-    )
-    first_lines = [line for statement in first.plan.statements for line in first.statement(statement)]
-    initial = [
-        (name, "None" if value == NO_RESIDUAL else first.value(Ref(value))[0])
-        for name, value in zip(carried, entering, strict=True)
-    ]
-    returned = _returned(layers, carried)
-    final_names = dict(zip(run.results, returned, strict=True))
-    finish = forward_of(
-        model, [*leaves, *after], body.outputs, {**final_names, POSITIONS: "positions"}, set(), constructor
-    )
-    embed = forward_of(model, [*leaves, *embedding], [embedded], {table.args[0].id: "input_ids"}, set(), constructor)
-    finish_lines, embed_lines = finish.lines(), embed.lines()
-    lines = constructor.lines()
-    split = next((index for index, line in enumerate(lines) if _belongs_after(line, after)), len(lines))
-    return InnerSource(
-        name=identifier(body.cls),
-        doc=docstring("Embedding, layers and final norm", body.where),
-        setup=lines[:split],
-        after=lines[split:],
-        embed=embed_lines,
-        start=first_lines,
-        carried=carried,
-        returned=returned,
-        initial=[(name, text) for name, text in initial if name != text],
-        layer=identifier(layers.body.cls),
-        layers=identifier(basename(layers.path)),
-        count=render(layers.count, {}),
-        call=", ".join(names[value] for value in layers.body.inputs),
-        finish=finish_lines,
-        hidden_size=render(model.layouts[entering[0]].sizes[-1], {}),
-    )
+
+def _start(
+    model: LoweredModel, parts: _Parts, carried: list[str], constructor: Constructor
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """What the first stage does before the layers, and what it then assigns for the first one."""
+    entering = [value for _, value in parts.carried()]
+    inputs = {parts.embedding[-1].results[0]: "hidden_states", POSITIONS: "positions"}
+    outputs = [value for value in entering if value != NO_RESIDUAL]
+    forward = forward_of(model, [*parts.leaves, *parts.start], outputs, inputs, set(), constructor)
+    lines = [line for statement in forward.plan.statements for line in forward.statement(statement)]
+    given = ["None" if value == NO_RESIDUAL else forward.value(Ref(value))[0] for value in entering]
+    return lines, [(name, text) for name, text in zip(carried, given, strict=True) if name != text]
 
 
 def _inside(steps: list[Op], table: Op) -> list[Op]:

@@ -36,7 +36,9 @@ def unchanged(context: Context, op: Op) -> None:
 @RULES.of("logical_not exp exp2 log log2 sqrt rsqrt sin cos tanh sigmoid erf reciprocal neg floor ceil round sign")
 @RULES.of("square abs relu relu6 silu gelu elu selu celu leaky_relu mish softplus softsign hardsigmoid hardswish")
 @RULES.of("hardtanh logsigmoid to type float half bfloat16 double long int bool type_as clamp clamp_min clamp_max")
-@RULES.of("where masked_fill isnan addcmul")
+@RULES.of(
+    "where masked_fill isnan addcmul expm1 log1p log10 erfc atan sinh cosh trunc fmin fmax nan_to_num logical_xor"
+)
 def elementwise(context: Context, op: Op) -> None:
     """Operands are aligned at the end, so a batch or sequence axis must meet the same axis or none."""
     shape = single_shape(context, op)
