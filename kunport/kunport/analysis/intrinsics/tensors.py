@@ -174,6 +174,11 @@ for _name in ("zeros", "ones", "empty", "full"):
     _new(_name)
 
 
+@tensor_member("new_tensor")
+def _new_tensor(interpreter: Interpreter, x: Tensor, data: Value, dtype: Value = None, **options: Value) -> Value:
+    return interpreter.operator("tensor", (data,), {"dtype": dtype or x.type.dtype})
+
+
 @tensor_member("copy_")
 def _copy_(interpreter: Interpreter, x: Tensor, source: Value, *rest: Value, **options: Value) -> Value:
     return interpreter.write(x, source)

@@ -124,7 +124,7 @@ def _eye(interpreter: Interpreter, n: Value, m: Value = None, **options: Value) 
     return interpreter.operator("eye", size, {"dtype": options.get("dtype") or interpreter.default_dtype})
 
 
-@native("torch.tensor", "torch.as_tensor", "torch.scalar_tensor", "torch.Tensor.new_tensor")
+@native("torch.tensor", "torch.as_tensor", "torch.scalar_tensor")
 def _tensor(interpreter: Interpreter, data: Value, dtype: Value = None, **options: Value) -> Value:
     if is_tensor(data):
         return interpreter.operator("to", (data, dtype), {}) if dtype is not None else data

@@ -23,6 +23,22 @@ OPERATORS = {
     "attribute form": "x = x.mT.mT + (x[0].T @ x[0]).sum()",
     "what leaves values alone": "x = F.dropout(x, p=0.1, training=self.training).contiguous().clone().detach()",
     "numbers from data": "x = x * x.sum().item() + x[:, int(input_ids[0, 0] * 0)].unsqueeze(1)",
+    "sizes asked for": "x = x * x.numel() / x.size(-1) + x.dim() + len(x) + x.nelement() + x.ndim + x.shape.numel()",
+    "shapes of others": "x = x.reshape(-1).view_as(x) + x[:1, :1].expand_as(x) + x.flatten().reshape_as(x)",
+    "shapes in lists": "x = x.view(list(x.shape)).repeat([1, 1, 2]).unflatten(-1, (2, 8)).permute([0, 1, 3, 2]).flip(-1).sum(-1)",
+    "torch's forms of views": "x = torch.reshape(torch.permute(x, (0, 2, 1)), x.shape) + torch.unflatten(x, -1, (2, 4)).flatten(-2)",
+    "made from others": "x = x + x.new_zeros(8) + x.new_full((8,), 2) + x.new_tensor([1.0] * 8) + x.new_ones((1, 8))",
+    "made from numbers": "x = x @ torch.eye(8) + torch.linspace(0, 1, 8) + torch.tensor([1, 2] * 4) + torch.tensor(1.5) + torch.arange(2, 10)",
+    "questions about types": (
+        "y = torch.is_tensor(x) and torch.is_floating_point(x) and x.is_floating_point() and x.dtype.is_floating_point\n"
+        "x = x * (2 if y and x.is_contiguous() and isinstance(x, torch.Tensor) and type(x) is torch.Tensor else 3)"
+    ),
+    "limits": "x = x.masked_fill(x > 0, torch.finfo(torch.float32).min).clamp(min=torch.finfo(torch.float16).min) + torch.iinfo(torch.int8).max",
+    "devices": "x = torch.zeros(8, device=x.device) + x.to(x.device).to(torch.device('cpu'), x.dtype).cpu() + (x.device.type == 'cuda')",
+    "old casts": "x = x.double().float() + x.int().bool().long() + x.type(torch.float64).type_as(x)",
+    "modes": "with torch.no_grad(), torch.autocast(device_type='cpu', enabled=False):\n    x = x + torch.is_autocast_enabled()",
+    "quantile": "x = x + torch.distributions.normal.Normal(0, 1).icdf(torch.tensor(0.95)) * 0",
+    "checkpointing": "import torch.utils.checkpoint\nx = torch.utils.checkpoint.checkpoint(lambda y: y * 2, x, use_reentrant=False)",
     "walrus": "x = y + 1 if (y := x * 2) is not None else x",
 }
 
