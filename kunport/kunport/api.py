@@ -43,7 +43,7 @@ def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Pat
         NotPortableError: something is not understood, or has no place in the engine.
         KunportError: the folder holds an edited adapter or something else, or cannot be written.
     """
-    from kunport_codegen.emission import EmissionError, emit
+    from kunport_codegen.emission import emit
     from kunport_codegen.lowering.errors import LoweringError
 
     from kunport.adapter_folder import folder_for, write_adapter
@@ -59,8 +59,6 @@ def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Pat
             for refusal in error.refusals
         ]
         raise NotPortableError(refusals) from error
-    except EmissionError as error:
-        raise NotPortableError([Unknown(str(error), analysis.graph.modules[""].where)]) from error
     return write_adapter(files, folder)
 
 
