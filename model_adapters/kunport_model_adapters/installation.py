@@ -7,20 +7,44 @@ relatively. Nothing of it is imported here: vLLM imports the class by name, in t
 from __future__ import annotations
 
 import hashlib
+import importlib
 import sys
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
+from typing import Any
 
 import vllm
 from vllm import ModelRegistry
 from vllm.logger import init_logger
+from vllm.model_executor.models.registry import _ModelInfo
 
 from kunport_model_adapters.discovery import Adapter, find_adapters
 
 PACKAGE = "kunport_adapters"
 
 logger = init_logger(f"vllm.{PACKAGE}")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """An adapter's class, known by the names of its module and itself until it is needed: what vLLM's registry holds.
+
+    `ModelRegistry.register_model` would make the like from text, but vLLM looks at such a class in a process of its
+    own, which imports all of vLLM once more: 10 s for each adapter that it has not met before. That is meant to keep
+    code that starts a device on import out of the server; adapters do no such thing. For vLLM 0.32; it goes once a
+    model can tell the registry what it supports.
+    """
+
+    module: str
+    name: str
+
+    def inspect_model_cls(self) -> Any:
+        return _ModelInfo.from_model_cls(self.load_model_cls())
+
+    def load_model_cls(self) -> Any:
+        return getattr(importlib.import_module(self.module), self.name)
 
 
 def install_all(path: str) -> list[Adapter]:
@@ -43,7 +67,7 @@ def install(adapter: Adapter) -> None:
     package = f"{PACKAGE}.{manifest.architecture}_{place}"
     _add_package(PACKAGE, [])
     _add_package(package, [adapter.folder])
-    ModelRegistry.register_model(manifest.architecture, f"{package}.{manifest.module}:{manifest.class_name}")
+    ModelRegistry.models[manifest.architecture] = Registered(f"{package}.{manifest.module}", manifest.class_name)
     logger.info("%s is served by the adapter in %s.", manifest.architecture, adapter.folder)
     made_for = manifest.versions.get("vllm", vllm.__version__)
     if made_for.split(".")[:2] != vllm.__version__.split(".")[:2]:

