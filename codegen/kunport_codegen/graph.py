@@ -97,7 +97,8 @@ class Body:
     ``variable`` is the id that stands for the row inside ``nodes``. ``carried`` lists, for each value
     that the body replaces, (id inside the body at its start, value before the first turn, value
     after a turn); the loop's ``item`` k is the k-th of them after the last turn. ``skip`` names a
-    boolean tensor: a turn in which it is true changes nothing.
+    boolean tensor: a turn in which it is true changes nothing. Where the rows are whole numbers
+    (a loop over positions), the symbol ``turn_VARIABLE`` is the row's number in scalars of the body.
     """
 
     variable: int

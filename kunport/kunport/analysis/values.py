@@ -143,6 +143,21 @@ class FieldDict(dict[Value, Value]):
 
 
 @dataclass(slots=True, eq=False)
+class Span:
+    """A ``range`` whose bounds follow from sizes; ``numbers`` is what it is at the sizes of the analysis."""
+
+    bounds: tuple[Value, Value, Value]
+    numbers: range
+
+
+@dataclass(slots=True, eq=False)
+class Stacked:
+    """A list that a loop appended one tensor a turn to: ``rows`` ``[turns, ...]`` holds them."""
+
+    rows: Tensor
+
+
+@dataclass(slots=True, eq=False)
 class Function:
     """A function or lambda of the source. ``kind``: ``function``, ``staticmethod``, ``classmethod`` or ``property``."""
 

@@ -220,6 +220,7 @@ class Interpreter:
     def pin(self, value: Value) -> Value:
         """The plain value of a scalar, which the graph is from now on specialised on."""
         if isinstance(value, Scalar):
+            operations.refuse_turns(value)
             if fields_of(value.expr):
                 plain = isinstance(value.value, bool)
                 expr = value.expr if plain else Expr("eq", (value.expr, Expr("const", (value.value,))))

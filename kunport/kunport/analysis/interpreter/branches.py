@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from kunport.analysis.interpreter.loops import Run, emit_loop, rehearsed, run_block, sizes
+from kunport.analysis.interpreter.loops import Run, emit_loop, rehearsed, rows_of, run_block, sizes
 from kunport.analysis.interpreter.operations import describe
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Signal
@@ -74,7 +74,7 @@ def _as_loops(interpreter: Interpreter, node: cst.If, test: Tensor, scope: Scope
     rows = [(interpreter.operator("nonzero", (condition,), {}), block) for condition, block in cases]
     _declare(interpreter, rows, scope)
     for chosen, block in rows:
-        emit_loop(interpreter, chosen, scope, _turn(interpreter, block, scope))
+        emit_loop(interpreter, rows_of(chosen), scope, _turn(interpreter, block, scope))
 
 
 def _turn(interpreter: Interpreter, block: Block, scope: Scope) -> Run:
@@ -85,7 +85,7 @@ def _declare(interpreter: Interpreter, rows: list[tuple[Tensor, Block]], scope: 
     """Gives names that every branch binds, and that are new, a value to start from: the branch replaces it."""
     bound: list[dict[str, TensorType]] = []
     for chosen, block in rows:
-        with rehearsed(interpreter, chosen, scope, _turn(interpreter, block, scope)):
+        with rehearsed(interpreter, rows_of(chosen), scope, _turn(interpreter, block, scope)):
             known = scope.variables
         new = {name: value for name, value in known.items() if name not in scope.variables}
         bound.append({name: value.type for name, value in new.items() if isinstance(value, Tensor)})

@@ -9,7 +9,7 @@ from kunport_codegen.expression import Scalar, apply, field, unwrap
 
 from kunport.analysis.interpreter import operations
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
-from kunport.analysis.values import FieldDict, FieldList, Instance, Native, OrderedSet, Value
+from kunport.analysis.values import FieldDict, FieldList, Instance, Native, OrderedSet, Span, Value
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -97,7 +97,11 @@ def item(interpreter: Interpreter, value: Value, key: Value) -> Value:
 def _key(interpreter: Interpreter, value: Value, key: Value) -> Value:
     """Slices of sequences follow the configuration without being decisions: ``layers[: config.num_hidden_layers]``."""
     if isinstance(key, slice):
-        return slice(*(unwrap(each) for each in (key.start, key.stop, key.step)))
+        bounds = (key.start, key.stop, key.step)
+        for bound in bounds:
+            if isinstance(bound, Scalar):
+                operations.refuse_turns(bound)
+        return slice(*map(unwrap, bounds))
     if isinstance(key, tuple):
         return tuple(interpreter.pin(each) for each in key)
     if operations.is_tensor(key):
@@ -136,6 +140,12 @@ def iterate(interpreter: Interpreter, value: Value) -> list[Value]:
     """
     if isinstance(value, list | tuple | range | OrderedSet | str | dict):
         return list(value)
+    if isinstance(value, Span):
+        bounds = ", ".join(str(getattr(bound, "expr", bound)) for bound in value.bounds)
+        interpreter.trace.note(
+            f"{interpreter.trace.where}: a loop over range({bounds}) was unrolled {len(value.numbers)} times"
+        )
+        return list(value.numbers)
     if operations.is_tensor(value):
         return interpreter.rows(value)
     if isinstance(value, Instance):

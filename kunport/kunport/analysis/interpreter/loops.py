@@ -1,4 +1,4 @@
-"""Loops whose turns only the data tell: one symbolic turn, in a ``loop`` node."""
+"""Loops whose turns only the data or the sizes tell: one symbolic turn, in a ``loop`` node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from kunport_codegen.expression import unwrap
-from kunport_codegen.graph import Body, Ref
+from kunport_codegen.graph import Body, Node, Ref
 
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import CONTINUE, NotUnderstoodError
@@ -19,7 +19,20 @@ from kunport.analysis.values import Opaque, Tensor, Value
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
 
-Run = Callable[[Tensor], None]
+Run = Callable[[Value], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a loop goes over: the node of a tensor, and what a row is to the source, given the id that stands for it."""
+
+    node: int
+    row: Callable[[int], Value]
+
+
+def rows_of(values: Tensor) -> Rows:
+    kind = TensorType(values.type.shape[1:], values.type.dtype)
+    return Rows(values.id, lambda row: Tensor(row, kind))
 
 
 @dataclass(slots=True)
@@ -30,11 +43,13 @@ class Turn:
         row: the id that stands for the row; what is older existed before the turn.
         written: the cells that existed before and were replaced in the turn, with their node before.
         skip: the condition under which the source goes on with the next turn at once.
+        nodes: what the turn made.
     """
 
     row: int
     written: dict[Tensor, int] = field(default_factory=dict)
     skip: Tensor | None = None
+    nodes: list[Node] = field(default_factory=list)
 
 
 def over_rows(interpreter: Interpreter, node: cst.For, values: Tensor, scope: Scope) -> None:
@@ -48,7 +63,7 @@ def over_rows(interpreter: Interpreter, node: cst.For, values: Tensor, scope: Sc
         interpreter.assign(node.target, row, scope)
         run_block(interpreter, node.body.body, scope)
 
-    emit_loop(interpreter, values, scope, turn)
+    emit_loop(interpreter, rows_of(values), scope, turn)
 
 
 def run_block(interpreter: Interpreter, statements: Sequence[cst.CSTNode], scope: Scope) -> None:
@@ -65,8 +80,8 @@ def run_block(interpreter: Interpreter, statements: Sequence[cst.CSTNode], scope
             raise NotUnderstoodError("a loop over the rows of a tensor that ends early")
 
 
-def emit_loop(interpreter: Interpreter, values: Tensor, scope: Scope, run: Run) -> None:
-    """A loop node over the rows of ``values``. What ``run`` replaces is carried from turn to turn.
+def emit_loop(interpreter: Interpreter, rows: Rows, scope: Scope, run: Run) -> None:
+    """A loop node over rows. What ``run`` replaces is carried from turn to turn.
 
     It runs twice: once to learn what it replaces, and once with fresh ids in the place of that.
 
@@ -74,7 +89,7 @@ def emit_loop(interpreter: Interpreter, values: Tensor, scope: Scope, run: Run) 
         NotUnderstoodError: ``run`` fails, or replaces what a loop cannot carry. Nothing is changed then.
     """
     before = dict(scope.variables)
-    with rehearsed(interpreter, values, scope, run) as turn:
+    with rehearsed(interpreter, rows, scope, run) as turn:
         cells = list(turn.written)
         names = [name for name, value in before.items() if scope.variables.get(name) is not value]
         if unsound := [name for name in names if not _same_type(before[name], scope.variables.get(name))]:
@@ -85,12 +100,12 @@ def emit_loop(interpreter: Interpreter, values: Tensor, scope: Scope, run: Run) 
         _put(cell, fresh)
     for name, fresh in zip(names, inner[len(cells) :], strict=True):
         scope.variables[name] = Tensor(fresh, before[name].type)
-    with interpreter.trace.collected() as nodes:
-        turn = _run_turn(interpreter, values, run)
+    turn = Turn(-1)
+    _run_turn(interpreter, rows, run, turn)
     ends = [cell.id for cell in cells] + [scope.variables[name].id for name in names]
     carried = [(each, Ref(start), Ref(end)) for each, start, end in zip(inner, starts, ends, strict=True)]
     skip = Ref(turn.skip.id) if turn.skip is not None else None
-    loop = interpreter.trace.emit("loop", (Ref(values.id),), body=Body(turn.row, nodes, carried, skip))
+    loop = interpreter.trace.emit("loop", (Ref(rows.node),), body=Body(turn.row, turn.nodes, carried, skip))
 
     def result(position: int, kind: TensorType) -> int:
         return interpreter.trace.emit("item", (Ref(loop.id), position), kind=kind).id
@@ -104,29 +119,30 @@ def emit_loop(interpreter: Interpreter, values: Tensor, scope: Scope, run: Run) 
 
 
 @contextmanager
-def rehearsed(interpreter: Interpreter, values: Tensor, scope: Scope, run: Run) -> Iterator[Turn]:
+def rehearsed(interpreter: Interpreter, rows: Rows, scope: Scope, run: Run) -> Iterator[Turn]:
     """A turn as if it had been run; afterwards, and if it fails, everything is as before."""
     before = dict(scope.variables)
+    lists = [(held, list(held)) for held in before.values() if type(held) is list]
     turn = Turn(-1)
     try:
-        with interpreter.trace.collected():
-            turn = _run_turn(interpreter, values, run, turn)
+        _run_turn(interpreter, rows, run, turn)
         yield turn
     finally:
         scope.variables = before
+        for held, items in lists:
+            held[:] = items
         for cell, node in turn.written.items():
             _put(cell, node)
 
 
-def _run_turn(interpreter: Interpreter, values: Tensor, run: Run, turn: Turn | None = None) -> Turn:
-    turn = turn or Turn(-1)
+def _run_turn(interpreter: Interpreter, rows: Rows, run: Run, turn: Turn) -> None:
     turn.row = interpreter.trace.new_id()
     interpreter.turns.append(turn)
     try:
-        run(Tensor(turn.row, TensorType(values.type.shape[1:], values.type.dtype)))
+        with interpreter.trace.collected() as turn.nodes:
+            run(rows.row(turn.row))
     finally:
         interpreter.turns.pop()
-    return turn
 
 
 def _same_type(before: Value, after: Value) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
-from kunport_codegen.expression import OPERATORS, Expr, Scalar, apply, const, unwrap
+from kunport_codegen.expression import OPERATORS, Expr, Scalar, apply, const, symbols_of, unwrap
 from kunport_codegen.graph import DType
 
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
@@ -79,6 +79,10 @@ _UNARY: dict[type[cst.CSTNode], tuple[str, str]] = {
 _PLAIN: dict[str, Callable[..., Any]] = {
     name: getattr(python, name) for name in ("and_", "or_", "xor", "lshift", "rshift", "invert", "pos", "matmul")
 }
+
+
+# The symbol of a turn's number is this and the id of the row.
+TURN = "turn_"
 
 
 def is_tensor(value: Value) -> bool:
@@ -245,6 +249,7 @@ def truth(interpreter: Interpreter, value: Value) -> bool:
         NotUnderstoodError: the value is only known when the model runs.
     """
     if isinstance(value, Scalar):
+        refuse_turns(value)
         outcome = bool(value.value)
         interpreter.trace.decide(value.expr if isinstance(value.value, bool) else Expr("bool", (value.expr,)), outcome)
         return outcome
@@ -264,6 +269,16 @@ def truth(interpreter: Interpreter, value: Value) -> bool:
     if isinstance(value, FieldList | FieldDict) and value.path:
         interpreter.trace.decide(Expr("bool", (Expr("field", (value.path,)),)), bool(value))
     return bool(value)
+
+
+def refuse_turns(value: Scalar) -> None:
+    """A turn stands for all turns of its loop, so that nothing may be decided on its number.
+
+    Raises:
+        NotUnderstoodError: the scalar depends on the number of a turn.
+    """
+    if any(name.startswith(TURN) for name in symbols_of(value.expr)):
+        raise NotUnderstoodError("a decision on the number of a loop's turn")
 
 
 def describe(value: Value) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from kunport.analysis.interpreter import branches, loops, operations
+from kunport.analysis.interpreter import branches, loops, operations, spans
 from kunport.analysis.interpreter.expressions import evaluate, index
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import BREAK, CONTINUE, NotUnderstoodError, RaisedError, Return, Signal
 from kunport.analysis.intrinsics.registry import PACKAGES
-from kunport.analysis.values import NativeClass, Opaque, SourceClass, Tensor, Unknown
+from kunport.analysis.values import NativeClass, Opaque, SourceClass, Span, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -169,6 +169,8 @@ def _for(interpreter: Interpreter, node: cst.For, scope: Scope) -> Signal | None
     values = evaluate(interpreter, node.iter, scope)
     if isinstance(values, Tensor) and interpreter.depends_on_data(values):
         loops.over_rows(interpreter, node, values, scope)
+        return None
+    if isinstance(values, Span) and spans.over_span(interpreter, node, values, scope):
         return None
     for value in interpreter.iterate(values):
         interpreter.assign(node.target, value, scope)

@@ -9,6 +9,7 @@ from . import (
     module_leaves,
     modules,
     outputs,
+    stacked,
     standard,
     tensors,
     torch,
@@ -19,7 +20,7 @@ from .registry import NAMES, TENSOR_MEMBERS, external
 # Importing a family registers its names.
 FAMILIES = (
     *(builtin_functions, builtin_types, decorators, masks, module_containers, module_leaves, modules, outputs),
-    *(standard, tensors, torch, transformers),
+    *(stacked, standard, tensors, torch, transformers),
 )
 
 __all__ = ["FAMILIES", "NAMES", "TENSOR_MEMBERS", "external"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kunport_codegen.expression import Scalar, unwrap
+from kunport_codegen.expression import Scalar, symbols_of, unwrap
 
 from kunport.analysis.interpreter.operations import describe, is_tensor, scalar_operator
 from kunport.analysis.interpreter.signals import NotUnderstoodError
@@ -13,6 +13,7 @@ from kunport.analysis.intrinsics.registry import NAMES, member, native_class
 from kunport.analysis.values import (
     Instance,
     OrderedSet,
+    Span,
     Tensor,
     Value,
 )
@@ -134,16 +135,12 @@ def _slice(interpreter: Interpreter, *bounds: Value) -> Value:
 
 @_type("range")
 def _range(interpreter: Interpreter, *bounds: Value) -> Value:
-    from kunport_codegen.expression import symbols_of
-
-    for bound in bounds:
-        if isinstance(bound, Scalar) and symbols_of(bound.expr):
-            interpreter.trace.note(
-                f"{interpreter.trace.where}: a loop over {bound.expr} was unrolled {bound.value} times"
-            )
     numbers = [unwrap(bound) for bound in bounds]
     if not all(isinstance(number, int) for number in numbers):
         raise NotUnderstoodError("a range whose bounds are not known")
+    if any(isinstance(bound, Scalar) and symbols_of(bound.expr) for bound in bounds):
+        start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+        return Span((start, stop, step), range(*numbers))
     return range(*numbers)
 
 

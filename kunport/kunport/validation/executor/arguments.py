@@ -44,6 +44,11 @@ class Resolver:
             if isinstance(size, Scalar) and size.expr.op == "symbol" and size.expr.args[0] not in self._fixed:
                 self._sizes[size.expr.args[0]] = actual
 
+    def turn(self, variable: int, row: torch.Tensor) -> None:
+        """Learns the number of a loop's turn, where its rows are numbers."""
+        if row.dim() == 0 and not row.is_floating_point():
+            self._sizes[f"turn_{variable}"] = int(row)
+
     def scalar(self, expr: Expr) -> Any:
         if expr in self._known:
             return self._known[expr]

@@ -135,6 +135,7 @@ class _Run:
         carried = [self._resolver.argument(start, values) for start in before]
         keep = set(refs(list(after)))
         for row in self._resolver.argument(node.args[0], values):
+            self._resolver.turn(body.variable, row)
             turn = {**values, body.variable: row, **dict(zip(inside, carried, strict=True))}
             if body.skip is not None and body.skip.id in turn and bool(turn[body.skip.id]):
                 continue

@@ -47,12 +47,13 @@ def test_what_a_loop_node_cannot_hold_is_unknown(statement, tmp_path):
     assert graph.unknowns()
 
 
-def test_loop_over_a_size_is_unrolled_loudly(tmp_path):
-    graph = read(
-        tmp_path, model("y = torch.zeros_like(x[:, 0])\nfor t in range(x.shape[1]):\n    y = y + x[:, t]\nx = y")
-    )
+@pytest.mark.parametrize("turn", ["y = y + x[:, t] if t > 0 else y", "y = y + scales[t]", "parts.extend([y, y])"])
+def test_loop_over_a_size_with_turns_that_differ_is_unrolled_loudly(turn, tmp_path):
+    start = "y = torch.zeros_like(x[:, 0])\nscales = list(range(50))\nparts = []\n"
+    graph = read(tmp_path, model(f"{start}for t in range(x.shape[1]):\n    {turn}\nx = y"))
     assert any("unrolled" in note for note in graph.notes)
     assert not graph.unknowns()
+    assert not any(node.op == "loop" for node in graph.nodes)
 
 
 def test_loop_over_rows_of_a_tensor_is_unrolled_loudly(tmp_path):
