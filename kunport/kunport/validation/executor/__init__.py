@@ -4,6 +4,7 @@ It proves the reading of the source. Whatever the graph computes here is what th
 equal to the real model's mean that nothing was misread.
 """
 
+from .decoding import Cache, advance
 from .execution import execute, execute_nodes, steps
 
-__all__ = ["execute", "execute_nodes", "steps"]
+__all__ = ["Cache", "advance", "execute", "execute_nodes", "steps"]

@@ -35,13 +35,13 @@ class Resolver:
         self._config = config
         self._model_dtype = model_dtype
         self._sizes = dict(sizes)
-        self._fixed = frozenset(sizes)
+        self.given = frozenset(sizes)
         self._known: dict[Expr, Any] = {}
 
     def bind(self, shape: tuple[int | Scalar, ...], tensor: torch.Tensor) -> None:
         """Learns the sizes that only the data tell from a tensor that has them."""
         for size, actual in zip(shape, tensor.shape, strict=False):
-            if isinstance(size, Scalar) and size.expr.op == "symbol" and size.expr.args[0] not in self._fixed:
+            if isinstance(size, Scalar) and size.expr.op == "symbol" and size.expr.args[0] not in self.given:
                 self._sizes[size.expr.args[0]] = actual
 
     def turn(self, variable: int, row: torch.Tensor) -> None:
@@ -58,7 +58,7 @@ class Resolver:
             raise KunportError(
                 f"The expression {expr} cannot be worked out: {error!r}.", "Give the configuration that was analysed."
             ) from error
-        if symbols_of(expr) <= self._fixed:
+        if symbols_of(expr) <= self.given:
             self._known[expr] = value
         return value
 

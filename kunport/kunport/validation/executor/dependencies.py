@@ -45,7 +45,7 @@ def needed(graph: Graph, ids: Collection[int]) -> set[int]:
 def _names(node: Node) -> list[str]:
     """The sizes that only data tell and that this node's shape shows."""
     plain = [size.expr for size in node.shape or () if isinstance(size, Scalar) and size.expr.op == "symbol"]
-    return [expr.args[0] for expr in plain if expr.args[0] not in ("batch", "sequence")]
+    return [expr.args[0] for expr in plain if expr.args[0] not in ("batch", "sequence", "past")]
 
 
 def _symbols(value: Arg) -> set[str]:

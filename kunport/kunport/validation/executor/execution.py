@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
+from kunport_codegen.expression import symbols_of
 from kunport_codegen.graph import Body, Graph, Node, refs
 
 from kunport.errors import KunportError
@@ -62,13 +63,33 @@ def steps(
     ids: Collection[int],
     *,
     dtype: torch.dtype | None = None,
+    states: Mapping[str, torch.Tensor] | None = None,
+    past: int = 0,
 ) -> Iterator[tuple[Node, Any]]:
-    """Each node that the named ones need, with its value, as they are run (see `execute`)."""
+    """Each node that the named ones need, with its value, as they are run (see `execute`).
+
+    ``states`` are those that ``past`` tokens left in the cache, where the graph reads them.
+    """
     state = _State(graph, tensors, dtype)
     batch, sequence = input_ids.shape
-    resolver = Resolver(graph.config, {"batch": batch, "sequence": sequence}, state.dtype)
-    run = _Run(state, resolver, input_ids, needed(graph, ids))
+    resolver = Resolver(graph.config, {"batch": batch, "sequence": sequence, "past": past}, state.dtype)
+    _check_sizes(graph, resolver)
+    run = _Run(state, resolver, input_ids, needed(graph, ids), states or {}, past + sequence)
     yield from run.nodes(graph.nodes, {}, keep=set())
+
+
+def _check_sizes(graph: Graph, resolver: Resolver) -> None:
+    """Decisions that the analysis took on sizes hold for these.
+
+    Raises:
+        KunportError: one of them does not; the source would do something else.
+    """
+    for guard in graph.sizes:
+        if symbols_of(guard.expr) <= resolver.given and resolver.scalar(guard.expr) != guard.outcome:
+            raise KunportError(
+                f"The graph was read where {guard.expr} is {guard.outcome} ({guard.where}), and here it is not.",
+                "Run it at sizes for which this holds.",
+            )
 
 
 class _State:
@@ -104,11 +125,21 @@ class _State:
 class _Run:
     """One pass over the graph."""
 
-    def __init__(self, state: _State, resolver: Resolver, input_ids: torch.Tensor, needed: set[int]) -> None:
+    def __init__(
+        self,
+        state: _State,
+        resolver: Resolver,
+        input_ids: torch.Tensor,
+        needed: set[int],
+        states: Mapping[str, torch.Tensor],
+        seen: int,
+    ) -> None:
         self._state = state
         self._resolver = resolver
         self._input_ids = input_ids
         self._needed = needed
+        self._states = states
+        self._seen = seen
 
     def nodes(self, nodes: list[Node], values: dict[int, Any], keep: set[int]) -> Iterator[tuple[Node, Any]]:
         """Runs nodes in order, adding to ``values``; those that no later one reads are dropped, but for ``keep``."""
@@ -157,10 +188,13 @@ class _Run:
             case "parameter", (path,):
                 return self._state.read(path)
             case "mask", (kind, *window):
-                batch, length = self._input_ids.shape
                 width = self._resolver.argument(window[0], values) if window else None
                 dtype = self._state.dtype if node.dtype is None else self._resolver.dtype(node.dtype)
-                return additive_mask(kind, width, batch, length, dtype, self._input_ids.device)
+                batch, _, length, keys = self._resolver.argument(node.shape, values)
+                device = self._input_ids.device
+                return additive_mask(kind, width, batch, length, dtype, device, keys=keys, seen=self._seen)
+            case "state", (path,):
+                return self._states[path]
             case "item", (several, index):
                 return values[several.id][index]
             case "unknown", (reason, *_):

@@ -8,25 +8,35 @@ from kunport.errors import KunportError
 
 
 def additive_mask(
-    kind: str, window: int | None, batch: int, length: int, dtype: torch.dtype, device: torch.device
+    kind: str,
+    window: int | None,
+    batch: int,
+    length: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    keys: int | None = None,
+    seen: int | None = None,
 ) -> torch.Tensor:
-    """``[batch, 1, length, length]``: 0 where a query sees a key, the lowest number of ``dtype`` elsewhere.
+    """``[batch, 1, length, keys]``: 0 where a query sees a key, the lowest number of ``dtype`` elsewhere.
 
-    ``kind`` is ``causal``, ``sliding`` (the last ``window`` keys, the query's own included), ``chunked`` (the
-    keys up to the query's own in its chunk of ``window``) or ``bidirectional``.
+    Queries and keys are the last ones of the ``seen`` tokens so far; all three are as many if not given. ``kind`` is
+    ``causal``, ``sliding`` (the last ``window`` keys, the query's own included), ``chunked`` (the keys up to the
+    query's own in its chunk of ``window``) or ``bidirectional``.
     """
-    query = torch.arange(length, device=device)[:, None]
-    key = torch.arange(length, device=device)[None, :]
-    seen = key <= query
+    keys = length if keys is None else keys
+    end = keys if seen is None else seen
+    query = torch.arange(end - length, end, device=device)[:, None]
+    key = torch.arange(end - keys, end, device=device)[None, :]
+    visible = key <= query
     if kind == "bidirectional":
-        seen = torch.ones_like(seen)
+        visible = torch.ones_like(visible)
     elif kind == "sliding" and window is not None:
-        seen = seen & (key > query - window)
+        visible = visible & (key > query - window)
     elif kind == "chunked" and window is not None:
-        seen = seen & (key // window == query // window)
+        visible = visible & (key // window == query // window)
     elif kind != "causal":
         raise KunportError(
             f"There is no attention mask of kind {kind} with window {window}.", "Report the model's name."
         )
-    mask = torch.where(seen, 0.0, torch.finfo(dtype).min).to(dtype)
-    return mask.expand(batch, 1, length, length)
+    return torch.where(visible, 0.0, torch.finfo(dtype).min).to(dtype).expand(batch, 1, length, keys)

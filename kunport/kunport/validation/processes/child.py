@@ -34,7 +34,7 @@ class Channel:
     def __init__(self) -> None:
         self._out = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
-        _die_with_parent()
+        die_with_parent()
 
     def receive(self) -> Any:
         """The next line that the parent sent, as plain data. Raises EOFError when there is none to come."""
@@ -82,7 +82,7 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that started it ends: no engine outlives a killed run."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -14,10 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 from kunport.errors import KunportError
 from kunport.validation import report
+from kunport.validation.processes.warm import Fork, is_warm
 from kunport.validation.report import Stage
 
 OnStage = Callable[[Stage], None]
@@ -66,14 +67,7 @@ class Supervised:
         self._stop = stop or threading.Event()
         self._oom_kills = _oom_kills()
         with log.open("wb") as errors:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env=environment,
-                start_new_session=True,
-            )
+            self._process = _start(command, environment, errors)
         self._unread = b""
         self._events: list[dict[str, Any]] = []
         self._stage = "start"
@@ -185,6 +179,20 @@ class Supervised:
             assert pipe is not None
             with suppress(BrokenPipeError):
                 pipe.close()
+
+
+def _start(command: Sequence[str], environment: Mapping[str, str], errors: IO[bytes]) -> subprocess.Popen[bytes] | Fork:
+    module = command[2] if len(command) == 3 and command[1] == "-m" else ""
+    if is_warm(module):
+        return Fork(module, environment, errors)
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env=environment,
+        start_new_session=True,
+    )
 
 
 def _oom_kills() -> int:

@@ -1,4 +1,4 @@
-"""A child process that gets through one stage and then does what it is told: ``misbehaving.py HOW``."""
+"""A child process that gets through one stage and then does what it is told: ``misbehaving.py HOW``, or HOW in MISBEHAVE."""
 
 from __future__ import annotations
 
@@ -67,4 +67,4 @@ def misbehave(how: str, channel: Channel) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(os.environ.get("MISBEHAVE") or sys.argv[1])
