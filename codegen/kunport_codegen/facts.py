@@ -125,10 +125,20 @@ class Attention:
 class Experts:
     """A router and a set of experts, from flattened tokens to their weighted sum.
 
-    ``logits`` is the id of the router's logits ``[tokens, experts]``, ``input`` and ``output`` ids of ``[tokens,
-    hidden]``. ``scoring`` is ``softmax`` or ``sigmoid``; ``renormalize`` is true where the chosen weights are divided
-    by their sum; ``gate_up`` and ``down`` are paths of ``[experts, 2 * intermediate, hidden]`` and ``[experts, hidden,
-    intermediate]``, ``activation`` the operator on the gate half.
+    The router: ``logits`` is the id of its logits ``[tokens, experts]`` (``router_weight`` the path of the parameter
+    that makes them, empty where none does directly). ``scoring`` makes scores of them: ``softmax``, ``sigmoid``,
+    ``sqrt_softplus`` or ``none``. The ``top_k`` experts with the best scores are chosen, where ``correction_bias`` (a
+    path, ``[experts]``) is added for the choice alone, and where only experts of the ``top_groups`` best of ``groups``
+    groups may be chosen, a group being as good as its ``group_score`` (``max`` or ``sum of top 2``). The scores of the
+    chosen are their weights, divided by their sum if ``renormalize`` (``epsilon`` is added to the sum, or is the least
+    that it may be), times ``scale``. ``weighted`` says whether they weight an expert's ``output`` or ``input``.
+
+    The experts: ``gate_up`` and ``down`` are paths of ``[experts, 2 * intermediate, hidden]`` and ``[experts, hidden,
+    intermediate]`` (the last two dimensions swapped if ``transposed``), with biases if they have any. An expert is
+    ``down(activation(gate) * (up + up_offset))``, or ``down(activation(up))`` if not ``gated``. ``packing`` says where
+    gate and up are: ``concatenated`` (gate first), ``concatenated_up_first``, ``interleaved`` (gate even),
+    ``interleaved_up_first``, or ``single``. With a ``limit`` the gate is at most that and up within plus and minus it.
+    ``input`` and ``output`` are ids of ``[tokens, hidden]``.
     """
 
     input: int
@@ -145,6 +155,20 @@ class Experts:
     activation: str
     frame: int
     where: Location
+    correction_bias: str | None = None
+    groups: Number | None = None
+    top_groups: Number | None = None
+    group_score: str | None = None
+    scale: Number = 1.0
+    epsilon: Number | None = None
+    weighted: str = "output"
+    gated: bool = True
+    packing: str = "concatenated"
+    transposed: bool = False
+    gate_up_bias: str | None = None
+    down_bias: str | None = None
+    limit: Number | None = None
+    up_offset: float = 0.0
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Experts
 from kunport_codegen.lowering.flow import Flow, Op, parent
 from kunport_codegen.lowering.members import QUANT, Member, Prefix, Value
@@ -16,9 +17,30 @@ def place_experts(flow: Flow) -> None:
         if op.name != "Experts":
             placed.append(op)
             continue
+        if (reason := _lacking(op.fact)) is not None:
+            flow.refuse(op, reason)
         member = _member(flow, op, op.fact)
         placed.append(flow.call(op, member, op.args, op.results))
     flow.ops = placed
+
+
+def _lacking(fact: Experts) -> str | None:
+    """Why the engine's layer cannot be this mixture, or not as it is written here yet."""
+    if fact.correction_bias:
+        return f"its choice is corrected by {fact.correction_bias}, which is not brought to the engine yet"
+    if fact.groups is not None:
+        return "it chooses among groups of experts, which is not brought to the engine yet"
+    if fact.scoring not in ("softmax", "sigmoid") or fact.epsilon is not None or fact.weighted != "output":
+        return "its router computes weights that the engine's does not"
+    if unwrap(fact.scale) != 1.0 or fact.scale != 1.0:
+        return "it scales the weights, which is not brought to the engine yet"
+    if not fact.gated or fact.packing != "concatenated" or fact.transposed:
+        return f"its experts are {fact.packing}{' and transposed' if fact.transposed else ''}, the engine's are not"
+    if fact.gate_up_bias or fact.down_bias:
+        return "its experts have biases, which are not brought to the engine yet"
+    if fact.limit is not None or fact.up_offset:
+        return "its activation has limits or offsets that the engine's has not"
+    return None
 
 
 def _member(flow: Flow, op: Op, fact: Experts) -> Member:

@@ -21,15 +21,14 @@ from .tables import find_tables
 def recognize(graph: Graph) -> Facts:
     """The facts of a graph, each in order of execution."""
     index = Index(graph)
-    activations = find_activations(index)
     tables = find_tables(index)
     return Facts(
         norms=find_norms(index),
         tables=tables,
         ropes=find_ropes(index, tables),
         attentions=find_attentions(index),
-        experts=find_experts(index, activations),
-        activations=activations,
+        experts=find_experts(index),
+        activations=find_activations(index),
     )
 
 

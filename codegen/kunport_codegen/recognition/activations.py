@@ -13,8 +13,9 @@ from kunport_codegen.expression import Scalar
 from kunport_codegen.facts import Activation
 from kunport_codegen.graph import Node
 
-from .evaluate import Array, UnevaluableError, evaluate, gelu, sigmoid
+from .evaluate import UnevaluableError, evaluate
 from .index import Index
+from .rules import Array, gelu, sigmoid
 
 _OPERATORS = ("silu", "gelu", "relu", "tanh", "sigmoid", "erf")
 # Operators that an activation may be spelled with.

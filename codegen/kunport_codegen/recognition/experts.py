@@ -1,19 +1,22 @@
 """Mixtures of experts: a router's logits, the experts it chooses for each token, and their weighted sum.
 
-The sum is a loop over the experts that some token chose. Its body must be a gated feed-forward network on stacked
-weights, and nothing else.
+The sum is a loop over the experts that some token chose. Its body must be one feed-forward network on stacked weights
+(`networks`) and one weight a token (`routers`), and nothing else.
 """
 
 from __future__ import annotations
 
+from typing import Any as Anything
+
 from kunport_codegen.expression import unwrap
-from kunport_codegen.facts import Activation, Experts, Number
+from kunport_codegen.facts import Experts, Number
 from kunport_codegen.graph import Node, Ref
 
-from .index import Index, sizes, widest
-from .pattern import Any, Cast, Match, OneOf, Op, Parameter
+from .index import Index, number, sizes, widest
+from .networks import Network, Networks
+from .pattern import Any, Cast, Match, OneOf, Op
+from .routers import Routers, Routing
 
-_LAST = OneOf(-1, 1)  # of two dimensions
 _ROWS, _COLUMNS = Any("rows"), Any("columns")
 _EXPERT = Any("expert")
 
@@ -23,114 +26,128 @@ _VISITED = Op("nonzero", Op("gt", Op("sum", Any("chosen"), dim=OneOf((-1, -2), (
 
 # One turn of the loop: the tokens (columns) that chose this expert as one of theirs (rows).
 _PLACES = Op("where", Op("getitem", Any("chosen"), _EXPERT))
-_HIDDEN = Op("linear", Op("getitem", Any("input"), _COLUMNS), Op("getitem", Parameter("gate_up"), _EXPERT))
-_HALVES = Op("chunk", _HIDDEN, 2, dim=_LAST)
-_OUTPUT = Op("linear", Op("mul", Any("activated"), Op("item", _HALVES, 1)), Op("getitem", Parameter("down"), _EXPERT))
-_WEIGHTED = Op("mul", _OUTPUT, Op("getitem", Any("weights"), (_COLUMNS, _ROWS, None)))
-_TURN = Op("index_add", Any("sum"), 0, _COLUMNS, Cast(_WEIGHTED))
-
-# The router: scores of all experts and a choice of the best, or a choice and scores of the chosen.
-_BEST = Op("topk", Any("scores"), Any("top_k"), dim=OneOf(None, 1), sorted=Any())
-_RENORMALIZED = Op("div", Any("chosen_scores"), Op("sum", Any("chosen_scores"), dim=_LAST, keepdim=True))
+_TOKENS = Op("getitem", Any("input"), _COLUMNS)
+_SHARE = Op("getitem", Any("weights"), (_COLUMNS, _ROWS, None))
+_TURN = Op("index_add", Any("sum"), 0, _COLUMNS, Any("added"))
 
 
-def _softmax(of: Cast | Any) -> Cast:
-    return Cast(Op("softmax", of, dim=_LAST, dtype=Any()))
-
-
-def find_experts(index: Index, activations: list[Activation]) -> list[Experts]:
+def find_experts(index: Index) -> list[Experts]:
     """The mixtures of experts of a graph, in order."""
-    activated = {each.output: each for each in activations}
-    return [found for loop in index.in_order("loop") if (found := _experts(index, loop, activated)) is not None]
+    routers, networks = Routers(index), Networks(index)
+    loops = index.in_order("loop")
+    return [found for loop in loops if (found := _experts(index, loop, routers, networks)) is not None]
 
 
-def _experts(index: Index, loop: Node, activated: dict[int, Activation]) -> Experts | None:
+def _experts(index: Index, loop: Node, routers: Routers, networks: Networks) -> Experts | None:
     match, result = Match(index), index.user(loop)
-    activation = _visits(loop, match, activated)
-    routing = _routing(match) if activation is not None else None
-    if activation is None or routing is None or result is None or result.op != "item":
+    if result is None or result.op != "item" or not _visits(loop, match):
         return None
-    logits, scoring, renormalize = routing
-    weights = _weights(match)
-    source, router = match.node("input"), index.producer(logits.args[1]) if logits.op == "linear" else None
-    if source is None or weights is None or router is None or router.op != "parameter":
+    network = _network(match, networks)
+    if network is None:
         return None
-    covered = [*match.nodes.values(), *(index.nodes[each] for each in activation.nodes), loop, result]
+    routing, source = routers.read(match.bound["weights"], match.bound["choice"]), match.node("input")
+    if routing is None or source is None or not _starts_at_zero(match, loop, source):
+        return None
+    count = _count(match, network, routing, source)
+    if count is None:
+        return None
+    covered = [*match.nodes.values(), *network.nodes, *routing.nodes, loop, result]
     return Experts(
         input=source.id,
-        logits=logits.id,
-        router_weight=str(router.args[0]),
+        logits=routing.logits.id,
+        router_weight=_parameter(index, routing.logits.args[1]),
         output=result.id,
         nodes=index.exclusive(covered, result),
-        experts=weights[0],
-        top_k=match.bound["top_k"],
-        scoring=scoring,
-        renormalize=renormalize,
-        gate_up=match.bound["gate_up"],
-        down=match.bound["down"],
-        activation=activation.name,
+        experts=count,
+        top_k=routing.top_k,
+        scoring=routing.scoring,
+        renormalize=routing.renormalize,
+        gate_up=network.gate_up,
+        down=network.down,
+        activation=network.activation,
         frame=loop.frame,
         where=loop.where,
+        correction_bias=routing.correction_bias,
+        groups=routing.groups,
+        top_groups=routing.top_groups,
+        group_score=routing.group_score,
+        scale=routing.scale,
+        epsilon=routing.epsilon,
+        gated=network.gated,
+        packing=network.packing,
+        transposed=network.transposed,
+        gate_up_bias=network.gate_up_bias,
+        down_bias=network.down_bias,
+        limit=network.limit,
+        up_offset=network.up_offset,
+        weighted=match.bound["weighted"],
     )
 
 
-def _visits(loop: Node, match: Match, activated: dict[int, Activation]) -> Activation | None:
-    """Whether a loop visits the experts that some token chose and adds up their outputs; the activation if so."""
+def _visits(loop: Node, match: Match) -> bool:
+    """Whether a loop visits the experts that some token chose and adds something to those tokens."""
     body = loop.body
     if body is None or len(body.carried) != 1 or not match.matches(_VISITED, loop.args[0]):
-        return None
-    ((total, start, after),) = body.carried
+        return False
+    ((total, _, after),) = body.carried
     match.bound["sum"] = Ref(total)
     turn = match.matches(_TURN, after) and match.matches(_CHOSEN, match.bound["chosen"])
-    if not turn or not match.matches(Op("getitem", Ref(body.variable), 0), match.bound["expert"]):
-        return None
-    places = all(match.matches(Op("item", _PLACES, k), match.bound[name]) for k, name in enumerate(("rows", "columns")))
-    if not places or not _starts_at_zero(match, start):
-        return None
-    activation = activated.get(match.bound["activated"].id)
-    halved = activation is not None and match.matches(Op("item", _HALVES, 0), Ref(activation.input))
-    never = body.skip is None or match.matches(Op("eq", _EXPERT, Any("absent")), body.skip)
-    return activation if halved and never else None
+    if not turn or not _places(match) or not match.matches(Op("getitem", Ref(body.variable), 0), match.bound["expert"]):
+        return False
+    return body.skip is None or match.matches(Op("eq", _EXPERT, Any("absent")), body.skip)
 
 
-def _starts_at_zero(match: Match, start: object) -> bool:
-    node, source = match.index.producer(start), match.node("input")
-    if node is None or source is None or node.op not in ("zeros", "zeros_like"):
+def _places(match: Match) -> bool:
+    """Whether columns are the tokens that chose the expert, and the rows (bound too) as which of theirs."""
+    columns = match.node("columns")
+    if columns is None or not match.matches(Op("item", _PLACES, 1), match.bound["columns"]):
+        return False
+    places = columns.args[0].id
+    rows = [user for user in match.index.users[places] if match.index.nodes[user].args == (Ref(places), 0)]
+    return len(rows) == 1 and match.matches(Op("item", _PLACES, 0), match.bound.setdefault("rows", Ref(rows[0])))
+
+
+def _network(match: Match, networks: Networks) -> Network | None:
+    """The network of one expert, on the tokens of which the router weights either what goes in or what comes out."""
+    if match.matches(Cast(Op("mul", Any("output"), Cast(_SHARE))), match.bound["added"]):
+        match.bound["weighted"] = "output"
+        output = match.bound["output"]
+    else:
+        output = match.bound["added"]
+    node = match.index.producer(output)
+    network = networks.read(node, match.bound["expert"]) if node is not None else None
+    if network is None:
+        return None
+    if "weighted" not in match.bound:
+        match.bound["weighted"] = "input"
+        weighted = match.matches(Cast(Op("mul", Cast(_TOKENS), Cast(_SHARE))), network.input)
+        return network if weighted else None
+    return network if match.matches(_TOKENS, network.input) else None
+
+
+def _starts_at_zero(match: Match, loop: Node, source: Node) -> bool:
+    assert loop.body is not None, "a loop that visits experts has a body"
+    node = match.index.producer(loop.body.carried[0][1])
+    if node is None or node.op not in ("zeros", "zeros_like"):
         return False
     match.nodes[node.id] = node
     return sizes(node) is not None and sizes(node) == sizes(source) and node.dtype == source.dtype
 
 
-def _routing(match: Match) -> tuple[Node, str, bool] | None:
-    """The node of the router's logits, the scoring, and whether the chosen weights are divided by their sum."""
-    renormalize = match.matches(Cast(_RENORMALIZED), match.bound["weights"])
-    chosen = match.bound["chosen_scores"] if renormalize else match.bound["weights"]
-    if not match.matches(Op("item", _BEST, 1), match.bound["choice"]):
-        return None
-    scores, scoring = match.bound["scores"], "softmax"
-    if match.matches(_softmax(Cast(Op("item", _BEST, 0))), chosen):
-        renormalize = True  # a softmax of the chosen is the softmax of all, divided by the sum of the chosen
-        match.bound["logits"] = scores
-    elif not match.matches(Cast(Op("item", _BEST, 0)), chosen):
-        return None
-    elif match.matches(Cast(Op("sigmoid", Any("logits"))), scores):
-        scoring = "sigmoid"
-    elif not match.matches(_softmax(Any("logits")), scores):
-        return None
-    logits = match.index.strip(match.node("logits"), "to")
-    return None if logits is None else (logits, scoring, renormalize)
-
-
-def _weights(match: Match) -> tuple[Number, Number] | None:
-    """The number of experts and their width, where the stacked weights and the choice agree on them."""
-    gate_up, down = (match.index.graph.parameters.get(match.bound[name]) for name in ("gate_up", "down"))
-    source = sizes(match.node("input"))
-    if gate_up is None or down is None or source is None or len(gate_up.shape) != 3 or len(down.shape) != 3:
-        return None
-    experts, double, hidden = (unwrap(size) for size in gate_up.shape)
-    if [unwrap(size) for size in down.shape] != [experts, hidden, double // 2] or source[1:] != (hidden,):
+def _count(match: Match, network: Network, routing: Routing, source: Node) -> Number | None:
+    """The number of experts, where the stacked weights, the logits and the choice agree on it."""
+    logits, tokens = sizes(routing.logits), sizes(source)
+    experts, _, hidden = network.sizes
+    if logits is None or tokens is None or tokens[1:] != (hidden,) or logits[1] < experts:
         return None
     absent = unwrap(match.bound.get("absent", experts))
-    if absent != experts or unwrap(match.bound["classes"]) not in (experts, experts + 1):
+    if absent != experts or unwrap(match.bound["classes"]) not in (experts, experts + 1, logits[1], logits[1] + 1):
         return None
-    return widest(gate_up.shape[0], down.shape[0]), down.shape[2]
+    if logits[1] != experts:
+        return None
+    return widest(*network.counts, *(number(size) for size in (routing.logits.shape or ())[1:]))
+
+
+def _parameter(index: Index, arg: Anything) -> str:
+    node = index.strip(index.producer(arg), "to", "transpose", "t")
+    return str(node.args[0]) if node is not None and node.op == "parameter" else ""

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Rope, RopeTable
-from kunport_codegen.graph import Node, Ref, refs
+from kunport_codegen.graph import Node, refs
 
-from .evaluate import Array, UnevaluableError, evaluate
+from .evaluate import UnevaluableError, evaluate
 from .index import FLOAT32, Index, sizes
+from .rules import Array
+from .spelling import spelled
 from .tables import frequencies_of, probe
 
 # Operators that a rotation may be spelled with.
@@ -102,37 +103,11 @@ class _Reader:
 
     def style(self, output: Node, region: _Region) -> str | None:
         """How the region rotates; each spelling is evaluated once."""
-        key = sizes(region.source), self._spelling(region)
+        names = {region.source.id: "x", **{each: ("table", each) for each in (self.table.cos, self.table.sin)}}
+        key = sizes(region.source), spelled(self.index, region.nodes, names)
         if key not in self.judged:
             self.judged[key] = self._judge(region.source, output)
         return self.judged[key]
-
-    def _spelling(self, region: _Region) -> tuple[Any, ...]:
-        """The region's operators with nodes named by their place, so that equal spellings are equal."""
-        names: dict[int, Any] = {region.source.id: "x"}
-
-        def name(arg: Any) -> Any:
-            if isinstance(arg, Ref):
-                return ("%", names.get(arg.id) or constant(arg.id))
-            if isinstance(arg, list | tuple):
-                return tuple(map(name, arg))
-            return (slice, name(arg.start), name(arg.stop), name(arg.step)) if isinstance(arg, slice) else unwrap(arg)
-
-        def constant(identifier: int) -> Any:
-            if identifier in (self.table.cos, self.table.sin):
-                return ("table", identifier)
-            node = self.index.nodes[identifier]
-            names[identifier] = spelled = spell(node)
-            return spelled
-
-        def spell(node: Node) -> Any:
-            return node.op, name(node.args), tuple((key, name(arg)) for key, arg in sorted(node.kwargs.items()))
-
-        spelled = []
-        for node in sorted(region.nodes, key=lambda node: self.index.order[node.id]):
-            spelled.append(spell(node))
-            names[node.id] = len(spelled)
-        return tuple(spelled)
 
     def _judge(self, source: Node, output: Node) -> str | None:
         probed = probe(self.index, self.table.cos)

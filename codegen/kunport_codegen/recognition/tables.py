@@ -13,9 +13,10 @@ from kunport_codegen.expression import Scalar, symbols_of, unwrap
 from kunport_codegen.facts import Number, RopeTable
 from kunport_codegen.graph import Node
 
-from .evaluate import Array, UnevaluableError, evaluate
+from .evaluate import UnevaluableError, evaluate
 from .frequencies import frequencies
 from .index import Index, is_cast, number, split_number
+from .rules import Array
 
 
 def find_tables(index: Index) -> list[RopeTable]:

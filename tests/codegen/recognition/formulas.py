@@ -92,20 +92,57 @@ def attention_value(found: Attention, values: dict[int, np.ndarray], state: Stat
 
 def experts_value(experts: Experts, x: np.ndarray, logits: np.ndarray, state: State) -> np.ndarray:
     """Every token's own loop over the experts it chose."""
-    if experts.scoring == "softmax":
-        scores = np.exp(logits - logits.max(-1, keepdims=True))
-        scores = scores / scores.sum(-1, keepdims=True)
-    else:
-        scores = 1 / (1 + np.exp(-logits))
     result = np.zeros_like(x)
     for token in range(len(x)):
-        chosen = np.argsort(-scores[token])[: unwrap(experts.top_k)]
-        total = scores[token, chosen].sum() if experts.renormalize else 1.0
+        scores = _scores(experts.scoring, logits[token])
+        selection = scores + (state[experts.correction_bias] if experts.correction_bias else 0.0)
+        if experts.groups is not None:
+            selection = _best_groups(experts, selection)
+        chosen = np.argsort(-selection)[: unwrap(experts.top_k)]
+        total = scores[chosen].sum() + (unwrap(experts.epsilon) or 0.0) if experts.renormalize else 1.0
         for expert in chosen:
-            gate, up = np.split(state[experts.gate_up][expert] @ x[token], 2)
-            out = state[experts.down][expert] @ (_ACTIVATIONS[experts.activation](torch.from_numpy(gate)).numpy() * up)
-            result[token] += scores[token, expert] / total * out
+            weight = scores[expert] / total * unwrap(experts.scale)
+            before, after = (weight, 1.0) if experts.weighted == "input" else (1.0, weight)
+            result[token] += after * _expert(experts, expert, before * x[token], state)
     return result
+
+
+def _scores(scoring: str, logits: np.ndarray) -> np.ndarray:
+    if scoring == "softmax":
+        raised = np.exp(logits - logits.max())
+        return raised / raised.sum()
+    return {
+        "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+        "sqrt_softplus": lambda x: np.sqrt(np.log1p(np.exp(x))),
+        "none": lambda x: x,
+    }[scoring](logits)
+
+
+def _best_groups(experts: Experts, selection: np.ndarray) -> np.ndarray:
+    groups = selection.reshape(unwrap(experts.groups), -1)
+    ordered = -np.sort(-groups)
+    good = ordered[:, 0] if experts.group_score == "max" else ordered[:, :2].sum(-1)
+    kept = np.argsort(-good)[: unwrap(experts.top_groups)]
+    hidden = np.full_like(groups, -np.inf)
+    hidden[kept] = groups[kept]
+    return hidden.reshape(-1)
+
+
+def _expert(experts: Experts, expert: int, x: np.ndarray, state: State) -> np.ndarray:
+    """One expert's network on one token."""
+    first, second = state[experts.gate_up][expert], state[experts.down][expert]
+    if experts.transposed:
+        first, second = first.T, second.T
+    hidden = first @ x + (state[experts.gate_up_bias][expert] if experts.gate_up_bias else 0.0)
+    act = lambda values: _ACTIVATIONS[experts.activation](torch.from_numpy(values)).numpy()  # noqa: E731
+    if experts.gated:
+        both = np.split(hidden, 2) if experts.packing.startswith("concatenated") else [hidden[::2], hidden[1::2]]
+        gate, up = both[::-1] if experts.packing.endswith("up_first") else both
+        limit = np.inf if experts.limit is None else unwrap(experts.limit)
+        middle = act(np.minimum(gate, limit).copy()) * (np.clip(up, -limit, limit) + experts.up_offset)
+    else:
+        middle = act(hidden)
+    return second @ middle + (state[experts.down_bias][expert] if experts.down_bias else 0.0)
 
 
 def activation_value(activation: Activation, x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,206 @@
+"""What single operators compute, in numpy: floating point is float64 throughout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kunport_codegen.graph import DType
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+
+def _arange(*bounds: float, dtype: Any = None, **_: Any) -> Array:
+    return np.arange(*bounds)
+
+
+def _cast(value: Array, dtype: Any = None, **_: Any) -> Array:
+    """Casts to integers round towards zero; those to floating types only make the value one."""
+    if not isinstance(dtype, DType):
+        return value
+    if dtype.name == "bool":
+        return value.astype(bool)
+    return value.astype(np.int64 if dtype.name.startswith(("int", "uint")) else np.float64)
+
+
+def _getitem(value: Array, index: Any) -> Array:
+    return np.asarray(value[tuple(index) if isinstance(index, list) else index])
+
+
+def _chunk(value: Array, chunks: int, dim: int = 0) -> list[Array]:
+    size = -(-value.shape[dim] // chunks)
+    return _split(value, size, dim)
+
+
+def _split(value: Array, size: int | list[int] | tuple[int, ...], dim: int = 0) -> list[Array]:
+    total = value.shape[dim]
+    ends = np.cumsum(size) if isinstance(size, list | tuple) else np.arange(size, total + size, size)
+    return np.split(value, ends[:-1], axis=dim)
+
+
+def _flatten(value: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
+    start, end = start_dim % value.ndim, end_dim % value.ndim
+    return value.reshape(*value.shape[:start], -1, *value.shape[end + 1 :])
+
+
+def _shape(_: Any, *shape: Any) -> tuple[int, ...]:
+    return tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
+
+
+def _expand(value: Array, *shape: Any) -> Array:
+    wanted = _shape(value, *shape)
+    padded = value.reshape((1,) * (len(wanted) - value.ndim) + value.shape)
+    sizes = [have if want == -1 else want for want, have in zip(wanted, padded.shape, strict=True)]
+    return np.broadcast_to(padded, sizes)
+
+
+def _clamp(value: Array, *bounds: Any, **named: Any) -> Array:
+    low, high = (*bounds, None, None)[:2]
+    return np.clip(value, named.get("min", low), named.get("max", high))
+
+
+def _along(dim: Any) -> Any:
+    return tuple(dim) if isinstance(dim, list | tuple) else dim
+
+
+def _reduced(reduce: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda value, dim=None, keepdim=False, **_: reduce(value, axis=_along(dim), keepdims=keepdim)
+
+
+def _topk(value: Array, count: int, dim: int = -1, largest: bool = True, **_: Any) -> list[Array]:
+    order = np.argsort(-value if largest else value, axis=dim, kind="stable")
+    best = np.take(order, np.arange(count), axis=dim)
+    return [np.take_along_axis(value, best, axis=dim), best]
+
+
+def _max(value: Array, dim: int | None = None, keepdim: bool = False) -> Any:
+    if dim is None:
+        return np.max(value)
+    where = np.argmax(value, axis=dim, keepdims=True)
+    results = [np.take_along_axis(value, where, axis=dim), where]
+    return results if keepdim else [np.squeeze(each, axis=dim) for each in results]
+
+
+def _scatter(value: Array, dim: int, index: Array, source: Any) -> Array:
+    result = np.array(value)
+    np.put_along_axis(result, index, np.broadcast_to(source, index.shape), axis=dim)
+    return result
+
+
+def softmax(value: Floats, dim: int = -1, **_: Any) -> Floats:
+    raised: Floats = np.exp(value - np.max(value, axis=dim, keepdims=True))
+    result: Floats = raised / np.sum(raised, axis=dim, keepdims=True)
+    return result
+
+
+def softplus(value: Floats, *_: Any, **__: Any) -> Floats:
+    result: Floats = np.logaddexp(value, 0.0)
+    return result
+
+
+def _setitem(value: Array, index: Any, new: Any) -> Array:
+    result = np.array(value)
+    result[tuple(index) if isinstance(index, list) else index] = new
+    return result
+
+
+def sigmoid(value: Floats) -> Floats:
+    return 1 / (1 + np.exp(-value))
+
+
+erf: Callable[[Floats], Floats] = np.vectorize(math.erf, otypes=[float])
+
+
+def gelu(value: Floats, approximate: str = "none") -> Floats:
+    """The Gaussian error linear unit (arXiv:1606.08415), exactly or by its ``tanh`` approximation."""
+    if approximate == "tanh":
+        share: Floats = np.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3))
+    else:
+        share = erf(value / math.sqrt(2))
+    return value / 2 * (1 + share)
+
+
+RULES: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: np.add(a, b),
+    "sub": lambda a, b: np.subtract(a, b),
+    "mul": lambda a, b: np.multiply(a, b),
+    "div": lambda a, b: np.divide(a, b),
+    "pow": lambda a, b: np.power(np.asarray(a, dtype=np.float64), b),
+    "neg": lambda a: np.negative(a),
+    "square": lambda a: np.square(a),
+    "exp": lambda a: np.exp(a),
+    "tanh": lambda a: np.tanh(a),
+    "sigmoid": sigmoid,
+    "erf": erf,
+    "relu": lambda a, **_: np.maximum(a, 0),
+    "silu": lambda a, **_: a * sigmoid(a),
+    "gelu": gelu,
+    "cos": lambda a: np.cos(a),
+    "sin": lambda a: np.sin(a),
+    "gt": lambda a, b: np.greater(a, b),
+    "lt": lambda a, b: np.less(a, b),
+    "ge": lambda a, b: np.greater_equal(a, b),
+    "le": lambda a, b: np.less_equal(a, b),
+    "bitwise_not": lambda a: np.invert(a),
+    "bitwise_and": lambda a, b: np.bitwise_and(a, b),
+    "where": lambda condition, a, b: np.where(condition, a, b),
+    "clamp": _clamp,
+    "arange": _arange,
+    "tensor": lambda data, **_: np.asarray(data),
+    "to": _cast,
+    "cat": lambda tensors, dim=0: np.concatenate(tensors, axis=dim),
+    "stack": lambda tensors, dim=0: np.stack(tensors, axis=dim),
+    "chunk": _chunk,
+    "split": _split,
+    "item": lambda results, position: results[position],
+    "getitem": _getitem,
+    "unsqueeze": lambda value, dim: np.expand_dims(value, dim),
+    "squeeze": lambda value, dim=None: np.squeeze(value, axis=_along(dim)),
+    "transpose": lambda value, a, b: np.swapaxes(value, a, b),
+    "permute": lambda value, *dims: np.transpose(value, _shape(value, *dims)),
+    "reshape": lambda value, *shape: value.reshape(_shape(value, *shape)),
+    "flatten": _flatten,
+    "expand": _expand,
+    "repeat_interleave": lambda value, repeats, dim=None: np.repeat(value, repeats, axis=dim),
+    "matmul": lambda a, b: np.matmul(a, b),
+    "linear": lambda x, weight, bias=None: x @ np.swapaxes(weight, -1, -2) + (0 if bias is None else bias),
+    "sum": _reduced(np.sum),
+    "mean": _reduced(np.mean),
+    "amax": _reduced(np.max),
+    "max": _max,
+    "maximum": lambda a, b: np.maximum(a, b),
+    "minimum": lambda a, b: np.minimum(a, b),
+    "softmax": softmax,
+    "softplus": softplus,
+    "log": lambda a: np.log(a),
+    "sqrt": lambda a: np.sqrt(a),
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "abs": lambda a: np.abs(a),
+    "floor": lambda a: np.floor(a),
+    "topk": _topk,
+    "gather": lambda value, dim, index: np.take_along_axis(value, index, axis=dim),
+    "scatter": _scatter,
+    "setitem": _setitem,
+    "masked_fill": lambda value, mask, fill: np.where(mask, fill, value),
+    "zeros": lambda *shape, **_: np.zeros(_shape(None, *shape)),
+    "ones": lambda *shape, **_: np.ones(_shape(None, *shape)),
+    "empty": lambda *shape, **_: np.zeros(_shape(None, *shape)),
+    "zeros_like": lambda value, **_: np.zeros(value.shape),
+    "ones_like": lambda value, **_: np.ones(value.shape),
+    "full": lambda shape, fill, **_: np.full(_shape(None, shape), fill),
+    "full_like": lambda value, fill, **_: np.full(value.shape, fill),
+    "eq": lambda a, b: np.equal(a, b),
+    "ne": lambda a, b: np.not_equal(a, b),
+    "bitwise_or": lambda a, b: np.bitwise_or(a, b),
+    "unflatten": lambda value, dim, sizes: _unflatten(value, dim, sizes),
+}
+
+
+def _unflatten(value: Array, dim: int, sizes: Any) -> Array:
+    dim %= value.ndim
+    return value.reshape(*value.shape[:dim], *sizes, *value.shape[dim + 1 :])
