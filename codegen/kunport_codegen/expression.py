@@ -7,10 +7,13 @@ guard can name the field that a decision was taken on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+# A step of a configuration path: ``.name``, ``['name']`` or ``[3]``.
+_STEP = re.compile(r"\.?(\w+)|\[(?:'([^']*)'|\"([^\"]*)\"|(-?\d+))\]")
 Plain = int | float | bool | str | None
 
 
@@ -24,8 +27,8 @@ class Expr:
     - ``field``: a configuration field, ``args = (path,)``; the path is Python syntax below
       ``config``, for example ``hidden_size`` or ``rope_parameters['rope_theta']``
     - ``symbol``: a size that is only known when the model runs, ``args = (name,)``; the names are
-      ``batch`` and ``sequence`` (those of the token ids), and one name of its own for each size
-      that depends on data
+      ``batch`` and ``sequence`` (those of the token ids), ``past`` (tokens that are in the cache),
+      and one name of its own for each size that depends on data
     - a name of `OPERATORS`.
     """
 
@@ -133,6 +136,26 @@ def evaluate(expr: Expr, fields: Callable[[str], Any], symbols: Mapping[str, int
         return symbols[expr.args[0]]
     operands = [evaluate(operand, fields, symbols) if isinstance(operand, Expr) else operand for operand in expr.args]
     return OPERATORS[expr.op][2](*operands)
+
+
+def read_field(config: Mapping[str, Any], path: str) -> Any:
+    """The value at a configuration path such as ``rope_parameters['rope_theta']``.
+
+    Raises:
+        KeyError: the configuration has no such field.
+    """
+    value: Any = config
+    for step in _STEP.finditer(path):
+        name, single, double, index = step.groups()
+        value = value[int(index)] if index is not None else value[name or single or double]
+    return value
+
+
+def substitute(expr: Expr, symbols: Mapping[str, Expr]) -> Expr:
+    """The expression with other expressions in the place of some of its symbols."""
+    if expr.op == "symbol":
+        return symbols.get(expr.args[0], expr)
+    return Expr(expr.op, tuple(substitute(each, symbols) if isinstance(each, Expr) else each for each in expr.args))
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

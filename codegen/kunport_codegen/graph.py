@@ -64,9 +64,10 @@ class Node:
 
             - ``input``: args ``(name,)``; the token ids are ``input_ids``, ``[batch, sequence]``
             - ``parameter``: args ``(path,)``, a parameter or saved buffer of the module tree
+            - ``state``: args ``(path,)``, what an earlier run left in the cache at a path such as ``layers[0].keys``
             - ``mask``: args ``(kind, window)``, the additive attention mask ``[batch, 1, query, key]`` of a kind:
               ``causal``, ``sliding`` (the last ``window`` keys, the query's own included), ``chunked`` or
-              ``bidirectional``
+              ``bidirectional``; queries and keys are the last ones of all tokens so far
             - ``item``: args ``(Ref, index)``, one result of an operator with several
             - ``loop``: args ``(Ref to the iterated tensor,)`` with a ``body``; its results are its carried values
             - ``unknown``: args ``(reason,)`` and then whatever operands are known
@@ -199,6 +200,8 @@ class Graph:
         renames: how checkpoint names differ from module names.
         sources: file -> SHA-256 of its bytes, of every file read.
         notes: what the analysis wants a reader to know (a branch not taken on a size, say).
+        sizes: decisions taken on sizes: the graph holds for inputs of which they are true.
+        states: what the run leaves in the cache, by path; empty where it was read without one.
     """
 
     architecture: str
@@ -213,6 +216,8 @@ class Graph:
     renames: list[Rename] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    sizes: list[Guard] = field(default_factory=list)
+    states: dict[str, Arg] = field(default_factory=dict)
     output: Arg = None
 
     def unknowns(self) -> list[Node]:

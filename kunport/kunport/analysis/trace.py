@@ -19,6 +19,7 @@ class Trace:
         nodes: the list that new nodes go to: the graph's, or a loop body's.
         where: the source line that runs now.
         frame: id of the innermost frame.
+        sizes: decisions that were taken on sizes.
     """
 
     def __init__(self) -> None:
@@ -26,6 +27,7 @@ class Trace:
         self.frames: list[Frame] = []
         self.where = Location("", 0)
         self.frame = 0
+        self.sizes: dict[str, Guard] = {}
         self._ids = 0
         self._guards: dict[str, Guard] = {}
         self._notes: dict[str, None] = {}
@@ -88,6 +90,7 @@ class Trace:
         """A decision was taken on a scalar: a guard where it reads the configuration, a note where it reads sizes."""
         if sizes := sorted(symbols_of(expr)):
             self.note(f"{self.where}: a branch on the size {' and '.join(sizes)} was taken as {expr} = {outcome!r}")
+            self.sizes.setdefault(f"{expr} is {outcome!r}", Guard(expr, outcome, self.where))
         elif fields_of(expr):
             self._guards.setdefault(f"{expr} is {outcome!r}", Guard(expr, outcome, self.where))
 

@@ -230,7 +230,7 @@ def rows(interpreter: Interpreter, value: Value) -> list[Value]:
 def depends_on_data(value: Tensor) -> bool:
     """Whether only the data tell how many rows the tensor has."""
     size = value.type.shape[0] if value.type.shape else 0
-    return isinstance(size, Scalar) and bool(symbols_of(size.expr) - {"batch", "sequence"})
+    return isinstance(size, Scalar) and bool(symbols_of(size.expr) - {"batch", "sequence", "past"})
 
 
 def attribute(interpreter: Interpreter, value: Value, name: str) -> Value:

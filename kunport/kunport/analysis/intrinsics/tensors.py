@@ -202,8 +202,16 @@ def _item(interpreter: Interpreter, x: Tensor) -> Value:
     return x
 
 
-@tensor_member("tolist", "numpy")
+@tensor_member("tolist")
 def _tolist(interpreter: Interpreter, x: Tensor) -> Value:
+    """Numbers that only the data tell, see `_item`."""
+    if len(x.type.shape) != 1 or interpreter.depends_on_data(x):
+        raise NotUnderstoodError("a tensor's values as plain numbers")
+    return interpreter.rows(x)
+
+
+@tensor_member("numpy")
+def _numpy(interpreter: Interpreter, x: Tensor) -> Value:
     raise NotUnderstoodError("a tensor's values as plain numbers")
 
 

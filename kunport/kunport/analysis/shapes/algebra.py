@@ -3,7 +3,7 @@
 An expression is read in two forms. As a *product* it is a constant times factors, which cancel when one size is
 divided by another. As a *polynomial* it is a sum of such products, which merge when sizes are added; what is neither
 a sum, a difference nor a product (``a // b``, ``min(a, b)``, a field) is an atom. All sizes are whole numbers and none
-is negative; configuration fields and the symbols ``batch`` and ``sequence`` are taken to be at least 1.
+is negative; configuration fields and the symbols ``batch``, ``sequence`` and ``past`` are taken to be at least 1.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def length(expr: Expr) -> int:
 
 
 def _positive(atom: Expr) -> bool:
-    return atom.op == "field" or (atom.op == "symbol" and atom.args[0] in ("batch", "sequence"))
+    return atom.op == "field" or (atom.op == "symbol" and atom.args[0] in ("batch", "sequence", "past"))
 
 
 def _not_negative(atom: Expr) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from kunport_codegen.expression import symbol as size_symbol
+
 from . import dtypes, sizes
 from .elementwise import broadcast
 from .reductions import unknown_size
@@ -28,18 +30,24 @@ def _pieces(size: Size, each: Size) -> list[Size]:
     return [each] * (count - 1) + [last]
 
 
-@rule("split")
-def split(x: TensorType, split_size: Any = None, dim: Any = 0, split_size_or_sections: Any = None) -> Result:
+@rule("split", data_dependent=True)
+def split(
+    x: TensorType, split_size: Any = None, dim: Any = 0, split_size_or_sections: Any = None, *, symbol: str
+) -> Result:
     wanted = split_size_or_sections if split_size is None else split_size
     where = sizes.axis(dim, x.rank)
     if not isinstance(wanted, tuple | list):
         return _cut(x, where, _pieces(x.shape[where], sizes.as_size(wanted)))
-    return split_with_sizes(x, wanted, dim)
+    return split_with_sizes(x, wanted, dim, symbol=symbol)
 
 
-@rule("split_with_sizes")
-def split_with_sizes(x: TensorType, split_sizes: Any, dim: Any = 0) -> Result:
+@rule("split_with_sizes", data_dependent=True)
+def split_with_sizes(x: TensorType, split_sizes: Any, dim: Any = 0, *, symbol: str) -> Result:
+    """Pieces of the given sizes. Where only the data tell the sizes, the last piece is what the others leave."""
     where = sizes.axis(dim, x.rank)
+    if any(isinstance(size, TensorType) for size in split_sizes):
+        first = [size_symbol(f"{symbol}_{place}", 1) for place in range(len(split_sizes) - 1)]
+        return _cut(x, where, [*first, sizes.subtract(x.shape[where], sizes.total(first))])
     pieces = [sizes.as_size(size) for size in split_sizes]
     if sum(map(sizes.value, pieces)) != sizes.value(x.shape[where]):
         raise ShapeError(f"pieces of {pieces} do not make up {x.shape[where]}")

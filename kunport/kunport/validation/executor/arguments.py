@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from kunport_codegen.expression import Expr, Scalar, evaluate, symbols_of
+from kunport_codegen.expression import Expr, Scalar, evaluate, read_field, symbols_of
 from kunport_codegen.graph import DType, Ref
 
 from kunport.errors import KunportError
-
-_STEP = re.compile(r"\.?(\w+)|\[(?:'([^']*)'|\"([^\"]*)\"|(-?\d+))\]")
-
-
-def read_field(config: Mapping[str, Any], path: str) -> Any:
-    """The value at a configuration path such as ``rope_parameters['rope_theta']``.
-
-    Raises:
-        KeyError: the configuration has no such field.
-    """
-    value: Any = config
-    for step in _STEP.finditer(path):
-        name, single, double, index = step.groups()
-        value = value[int(index)] if index is not None else value[name or single or double]
-    return value
 
 
 class Resolver:

@@ -55,6 +55,12 @@ def _tensor(data: Any, **options: Any) -> torch.Tensor:
     return torch.as_tensor(data, **options)
 
 
+def _split(tensor: torch.Tensor, split_size: Any, dim: int = 0) -> tuple[torch.Tensor, ...]:
+    """Pieces of one size, or of several, which may be numbers that only the data told."""
+    several = isinstance(split_size, list | tuple)
+    return torch.split(tensor, [int(size) for size in split_size] if several else int(split_size), dim)
+
+
 def _attribute(name: str) -> Function:
     return lambda tensor: getattr(tensor, name)
 
@@ -65,6 +71,8 @@ _SPECIAL: dict[str, Function] = {
     "setitem": _setitem,
     "copy": _copy,
     "fill": torch.full_like,
+    "split": _split,
+    "split_with_sizes": _split,
     "to": _to,
     "type": _to,
     "where": torch.where,

@@ -96,3 +96,16 @@ def test_a_value_that_leaves_a_loop_through_an_object_is_unknown(tmp_path):
             source.replace("{}", value).replace("        x = self.embed", "        parts = []\n        x = self.embed"),
         )
         assert any("inside a loop over data" in node.args[0] for node in graph.unknowns()), value
+
+
+def test_numbers_of_a_tensor_as_sizes_of_pieces(tmp_path):
+    """Tokens sorted by expert, cut where the next one's begin, and put back."""
+    forward = """
+    tokens, expert = x.reshape(-1, 8), (input_ids % 3).reshape(-1)
+    counts = F.one_hot(expert, 3).sum(0).tolist()
+    order = expert.argsort(stable=True)
+    pieces = tokens[order].split(counts, dim=0)
+    done = torch.cat([F.linear(pieces[i], self.weight[i]) for i in range(3)], dim=0)
+    x = torch.zeros_like(tokens).index_add(0, order, done).view(x.shape)
+    """
+    same_both_ways(tmp_path, model(forward, init="self.weight = nn.Parameter(torch.empty(3, 8, 8))"))

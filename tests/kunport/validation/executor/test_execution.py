@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 from kunport.errors import KunportError
-from kunport.validation.executor import execute, execute_nodes, steps
+from kunport.validation.executor import advance, execute, execute_nodes, steps
 from kunport_codegen.expression import Expr, Scalar, apply, field, symbol
-from kunport_codegen.graph import Body, DType, Graph, Location, Node, Parameter, Ref
+from kunport_codegen.graph import Body, DType, Graph, Guard, Location, Node, Parameter, Ref
 
 MODEL, INT64, FLOAT32 = DType("model"), DType("int64"), DType("float32")
 BATCH, SEQUENCE = symbol("batch", 2), symbol("sequence", 11)
@@ -166,3 +166,55 @@ def test_refusals_name_the_reason_and_the_line(tokens: torch.Tensor) -> None:
     ):
         with pytest.raises(KunportError, match=reason):
             execute(add.graph(ref), TENSORS, tokens)
+
+
+def test_a_decision_on_a_size_holds_or_the_graph_is_refused(tokens: torch.Tensor) -> None:
+    add = Builder()
+    output = add("embedding", add("input", "input_ids"), add("parameter", "table"))
+    decision = Guard(Expr("gt", (SEQUENCE.expr, Expr("const", (2,)))), True, WHERE)
+    graph = add.graph(output, sizes=[decision])
+    execute(graph, TENSORS, tokens)
+    with pytest.raises(KunportError, match="sequence > 2 is True"):
+        execute(graph, TENSORS, tokens[:, :2])
+
+
+def test_cache_is_read_and_left(tokens: torch.Tensor) -> None:
+    """A running sum of the embeddings, by two graphs."""
+    first, then = Builder(), Builder()
+    total = first("sum", first("embedding", first("input", "input_ids"), first("parameter", "table")), 1)
+    prefill = first.graph(first("unsqueeze", total, 1), states={"total": total})
+    token = then("embedding", then("input", "input_ids"), then("parameter", "table"))
+    total = then("add", then("state", "total"), then("squeeze", token, 1))
+    step = then.graph(then("mul", then("unsqueeze", total, 1), symbol("past", 11)), states={"total": total})
+    _, cache = advance(prefill, TENSORS, tokens)
+    assert cache.past == 3
+    for count in (3, 4):
+        logits, cache = advance(step, TENSORS, tokens[:, :1], cache)
+        assert torch.allclose(logits, cache.states["total"][:, None] * count)
+    again = tokens[:, [0, 1, 2, 0, 0]]
+    assert torch.allclose(cache.states["total"], TENSORS["table"][again].sum(1))
+
+
+def test_number_of_a_turn(tokens: torch.Tensor) -> None:
+    """A loop over positions whose body cuts by the turn's number."""
+    add = Builder()
+    states = add("embedding", add("input", "input_ids"), add("parameter", "table"))
+    start = add("sum", add("mul", states, 0), 1)
+    rows = add("arange", 0, SEQUENCE, 1)
+    turn = symbol("turn_50", 0)
+    nodes = [
+        Node(51, "getitem", (states, (slice(None), slice(turn, apply("add", turn, 1)))), {}, None, None, 1, WHERE),
+        Node(52, "sum", (Ref(51), 1), {}, None, None, 1, WHERE),
+        Node(53, "add", (Ref(49), Ref(52)), {}, None, None, 1, WHERE),
+    ]
+    loop = add("loop", rows, body=Body(50, nodes, [(49, start, Ref(53))]))
+    got = execute(add.graph(add("item", loop, 0)), TENSORS, tokens)
+    assert torch.allclose(got, TENSORS["table"][tokens].sum(1))
+
+
+def test_pieces_whose_sizes_only_the_data_tell(tokens: torch.Tensor) -> None:
+    add = Builder()
+    ids = add("input", "input_ids")
+    sizes = [add("getitem", ids, (0, place)) for place in range(3)]
+    pieces = add("split", add("arange", 0, 3, 1), sizes)
+    assert execute(add.graph(add("item", pieces, 2)), TENSORS, tokens).tolist() == [1, 2]
