@@ -6,11 +6,20 @@ The verbs of the command line are functions here. Each imports what it needs whe
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kunport.api import analyze, generate_adapter, port, tiny, validate
+    from kunport.api import analyze, generate_adapter, port, prove_weights, tiny, validate
     from kunport.errors import KunportError, NotPortableError
 
 _ERRORS = ("KunportError", "NotPortableError")
-__all__ = ["KunportError", "NotPortableError", "analyze", "generate_adapter", "port", "tiny", "validate"]
+__all__ = [
+    "KunportError",
+    "NotPortableError",
+    "analyze",
+    "generate_adapter",
+    "port",
+    "prove_weights",
+    "tiny",
+    "validate",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from kunport.errors import NotPortableError
 
 if TYPE_CHECKING:
     from kunport.analysis import Analysis
+    from kunport.analysis.weights import WeightProof
     from kunport.porting import Port
     from kunport.validation import Report, Stage
 
@@ -25,13 +26,22 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
         KunportError: the model cannot be found, is no text decoder, or its source or checkpoint is broken.
     """
     from kunport.analysis import analyze as read
-    from kunport.analysis.checkpoint import has_weights
-    from kunport.analysis.fit import check_fit
 
-    analysis = read(model, config=config)
-    if not analysis.unknowns and analysis.checkpoint is not None and has_weights(analysis.checkpoint):
-        check_fit(analysis.graph, analysis.checkpoint, analysis.missing)
-    return analysis
+    return read(model, config=config)
+
+
+def prove_weights(analysis: Analysis) -> WeightProof | None:
+    """Compare the names and shapes in a checkpoint's headers with the model's tensors; None where there are no weights.
+
+    Raises:
+        KunportError: the checkpoint cannot be read.
+    """
+    from kunport.analysis.checkpoint import has_weights, read_checkpoint
+    from kunport.analysis.weights import prove
+
+    if analysis.checkpoint is None or not has_weights(analysis.checkpoint):
+        return None
+    return prove(analysis.graph, read_checkpoint(analysis.checkpoint), analysis.ignored)
 
 
 def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Path:
@@ -41,7 +51,8 @@ def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Pat
 
     Raises:
         NotPortableError: something is not understood, or has no place in the engine.
-        KunportError: the folder holds an edited adapter or something else, or cannot be written.
+        KunportError: the folder holds an edited adapter or something else, or cannot be written, or the checkpoint that
+            was analysed does not fit the model.
     """
     from kunport_codegen.emission import emit
     from kunport_codegen.lowering.errors import LoweringError
@@ -51,6 +62,7 @@ def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Pat
 
     folder = folder_for(analysis, Path(output))
     check_understood(analysis)
+    check_weights(analysis)
     try:
         files = emit(analysis.graph)
     except LoweringError as error:
@@ -68,6 +80,16 @@ def check_understood(analysis: Analysis) -> None:
 
     if unknowns := unknowns_of(analysis.graph):
         raise NotPortableError(unknowns)
+
+
+def check_weights(analysis: Analysis) -> None:
+    """Raise `KunportError` if the analysed checkpoint's weights cannot be the model's."""
+    from kunport.analysis.checkpoint import has_weights, read_checkpoint
+    from kunport.analysis.weights import check, refuse_misfit
+
+    if analysis.checkpoint is not None and has_weights(analysis.checkpoint):
+        shapes = {name: tensor.shape for name, tensor in read_checkpoint(analysis.checkpoint).items()}
+        refuse_misfit(check(analysis.graph, shapes, analysis.ignored), analysis.checkpoint)
 
 
 def validate(

@@ -38,6 +38,7 @@ from kunport_codegen.lowering.report import describe, opportunities
 from kunport_codegen.lowering.residual import thread_residual
 from kunport_codegen.lowering.rotary import place_ropes
 from kunport_codegen.lowering.sharing import share_classes
+from kunport_codegen.lowering.splits import splits
 from kunport_codegen.lowering.structure import Body, build
 from kunport_codegen.lowering.tokens import flatten_tokens
 from kunport_codegen.lowering.views import cancel_views, flatten_heads
@@ -72,6 +73,7 @@ def lower(graph: Graph, facts: Facts) -> LoweredModel:
     thread_residual(flow)
     members = [op.member for op in flow.ops if op.name == "call" and op.member is not None]
     raw = [op.args[0] for op in flow.ops if op.name == "parameter"]
+    shared = splits(graph, [*members, head.member] if head is not None else members)
     root = build(flow)
     fold_layers(flow, root)
     share_classes(graph, root)
@@ -86,6 +88,7 @@ def lower(graph: Graph, facts: Facts) -> LoweredModel:
         names=flow.names,
         weights=_weights(graph, [*members, head.member], raw, flow),
         guards=needed_guards(graph, _members(root)),
+        splits=shared,
         whole=list(dict.fromkeys(flow.whole)),
         fused=describe(flow.ops, head),
         opportunities=opportunities(root),

@@ -8,6 +8,7 @@ from kunport_codegen.graph import DType, Graph, Guard, Location
 from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.flow import Layout
 from kunport_codegen.lowering.head import Head
+from kunport_codegen.lowering.splits import Split
 from kunport_codegen.lowering.structure import Body
 from kunport_codegen.lowering.weights import WeightMap
 
@@ -32,6 +33,7 @@ class LoweredModel:
         layouts, dtypes, names: of values; names are what they are best called.
         weights: how a checkpoint is loaded.
         guards: decisions of the configuration that the adapter depends on.
+        splits: how tensor-parallel ranks share each parameter, by path; one that is not named is whole on every rank.
         whole: why it runs on one tensor-parallel rank only; empty if it runs on any number.
         fused: for the report, what was put into which layer of the engine.
         opportunities: what runs as plain torch.
@@ -45,6 +47,7 @@ class LoweredModel:
     names: dict[int, str]
     weights: WeightMap
     guards: list[Guard]
+    splits: dict[str, Split] = field(default_factory=dict)
     whole: list[Refusal] = field(default_factory=list)
     fused: list[str] = field(default_factory=list)
     opportunities: list[Opportunity] = field(default_factory=list)

@@ -26,6 +26,7 @@ class Analysis:
         unknowns: nodes that were not understood; the model cannot be ported while there are any.
         missing: tensors of the model that the checkpoint does not fill.
         unused: tensors of the checkpoint that the model has no place for.
+        ignored: regular expressions of those that its source says are to be left aside.
     """
 
     graph: Graph
@@ -36,6 +37,7 @@ class Analysis:
     unknowns: list[Node]
     missing: list[str]
     unused: list[str]
+    ignored: list[str]
 
 
 def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> Analysis:
@@ -70,6 +72,7 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
         unknowns=graph.unknowns(),
         missing=names.missing,
         unused=names.unused,
+        ignored=reading.ignored,
     )
 
 

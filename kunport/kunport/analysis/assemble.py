@@ -25,6 +25,7 @@ from kunport.errors import KunportError
 # The sizes that stand for any: a batch, and a length that no configuration has.
 BATCH, SEQUENCE = symbol("batch", 2), symbol("sequence", 11)
 _BASE = "base_model_prefix"
+_IGNORED = "_keys_to_ignore_on_load_unexpected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,13 @@ class Reading:
         graph: the model graph, its renames left empty.
         pretrained: path, class and model type of each pretrained model in the tree, the root first.
         base: the name that the root gives its base model.
+        ignored: regular expressions of checkpoint keys that loading leaves aside where the tree has no place for them.
     """
 
     graph: Graph
     pretrained: list[tuple[str, str, str]]
     base: str
+    ignored: list[str]
 
 
 def read_target(target: Target, config: dict[str, Any]) -> Reading:
@@ -89,13 +92,20 @@ def assemble(
     constructed = len(interpreter.trace.nodes)
     output = _run(interpreter, model)
     graph = _graph(interpreter, tree, architecture, config, output, constructed)
-    return Reading(graph, list(map(_pretrained, tree.pretrained)), class_constant(interpreter, model, _BASE) or "")
+    base, ignored = class_constant(interpreter, model, _BASE) or "", _ignored(interpreter, tree)
+    return Reading(graph, list(map(_pretrained, tree.pretrained)), base, ignored)
 
 
 def _pretrained(model: Instance) -> tuple[str, str, str]:
     config = model.attributes.get("config")
     model_type = config.attributes.get("model_type", "") if isinstance(config, Instance) else ""
     return model.path or "", model.cls.name, str(unwrap(model_type))
+
+
+def _ignored(interpreter: Interpreter, tree: Tree) -> list[str]:
+    declared = [class_constant(interpreter, model, _IGNORED) for model in tree.pretrained]
+    patterns = [each for group in declared if isinstance(group, list | tuple | set) for each in group]
+    return list(dict.fromkeys(each for each in patterns if isinstance(each, str)))
 
 
 def _load(interpreter: Interpreter, module: str, architecture: str) -> SourceClass:

@@ -28,18 +28,25 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the description; 1 where the model is not wholly understood."""
+    """Print the description and the weight proof; 1 where the model is not understood or its weights do not fit."""
     import kunport
     from kunport.description import describe
 
-    description = describe(kunport.analyze(options.model).graph)
+    analysis = kunport.analyze(options.model)
+    description, weights = describe(analysis.graph), kunport.prove_weights(analysis)
     if options.format == "json":
         from kunport.report.document import as_json
 
-        write(as_json(None, description))
+        write(as_json(None, description, weights))
     else:
         print_description(description)
-    return 0 if description.understood else 1
+        if weights is not None:
+            from kunport.report.weights import weight_lines
+
+            say("\nWeights")
+            for text in weight_lines(weights):
+                say(f"    {text}")
+    return 0 if description.understood and (weights is None or weights.fits) else 1
 
 
 def print_description(description: Description) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kunport.analysis.weights import WeightProof
     from kunport.description import Description
     from kunport.validation.report import Report
 
@@ -16,7 +17,9 @@ FORMAT = 1  # raised when a field changes its meaning or goes; new fields do not
 SCHEMA = Path(__file__).with_name("schema.json")
 
 
-def as_document(report: Report | None, description: Description | None = None) -> dict[str, Any]:
+def as_document(
+    report: Report | None, description: Description | None = None, weights: WeightProof | None = None
+) -> dict[str, Any]:
     """Everything that is known about a port, ready for JSON: numbers that are not finite become null.
 
     The verdict is the validation's, and the analysis's where there was no validation.
@@ -29,15 +32,16 @@ def as_document(report: Report | None, description: Description | None = None) -
         "kunport": importlib.metadata.version("kunport"),
         "verdict": judged["verdict"] if judged else "nothing was done",
         "analysis": analysis,
+        "weights": None if weights is None else weights.as_dict(),
         "validation": validation,
     }
     plain: dict[str, Any] = _plain(document)
     return plain
 
 
-def as_json(report: Report | None, description: Description | None = None) -> str:
+def as_json(report: Report | None, description: Description | None = None, weights: WeightProof | None = None) -> str:
     """`as_document` as text that ends in a line break."""
-    return json.dumps(as_document(report, description), indent=2, allow_nan=False) + "\n"
+    return json.dumps(as_document(report, description, weights), indent=2, allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 
@@ -6,6 +7,8 @@ import jsonschema
 import pytest
 from kunport.cli import main
 from kunport.report.document import SCHEMA
+
+import kunport
 
 MODELING = """import torch
 from torch import nn
@@ -126,3 +129,38 @@ def test_the_process_imports_no_framework():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
+
+
+@pytest.fixture(scope="module")
+def mixtral(tmp_path_factory):
+    return kunport.tiny("mixtral", tmp_path_factory.mktemp("tiny") / "mixtral")
+
+
+@pytest.fixture
+def checkpoint(mixtral, tmp_path):
+    """A tiny checkpoint to damage."""
+    return shutil.copytree(mixtral, tmp_path / "checkpoint")
+
+
+def test_weights_are_proved_from_headers(capsys, checkpoint):
+    assert main(["analyze", str(checkpoint)]) == 0
+    weights = capsys.readouterr().out.partition("\nWeights\n")[2]
+    assert "127 tensors in the checkpoint; 39 of the model's filled" in weights
+    assert "tensor-parallel ranks: 1, 2, 4\n    not 8: model.layers.0.self_attn.q_proj.weight" in weights
+    assert "Each tensor is used once and fits." in weights
+
+
+def test_weights_that_do_not_fit_are_named_one_by_one(capsys, checkpoint):
+    config = checkpoint / "config.json"
+    config.write_text(config.read_text().replace('"num_hidden_layers": 4', '"num_hidden_layers": 5'))
+    weights = checkpoint / "model.safetensors"
+    weights.write_bytes(
+        weights.read_bytes().replace(b"layers.3.block_sparse_moe.experts.2", b"layers.3.block_sparse_moe.experts.9")
+    )
+    assert main(["analyze", str(checkpoint), "--format", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    assert document["weights"]["verdict"] == "does not fit"
+    faults = {fault["name"]: fault["reason"] for fault in document["weights"]["faults"]}
+    assert "model.layers.3.block_sparse_moe.experts.2.w2.weight" in faults["model.layers.3.mlp.experts.down_proj"]
+    assert faults.keys() >= {"model.layers.4.self_attn.q_proj.weight", "model.layers.4.mlp.experts.gate_up_proj"}
