@@ -1,0 +1,1 @@
+"""Variants of attention: how tokens look at each other."""

@@ -1,0 +1,47 @@
+"""Which of the attention's linear layers add a bias.
+
+`q`, `k` and `v` stand for the projections to query, key and value, a fused one for all that it makes; `o` for the one
+that reads the combined heads.
+"""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import Scalar
+
+from kunport.variants.paths import Projection, Site
+from kunport.variants.variant import Example, Found, Variant
+
+KEY = "attention.bias"
+
+
+def read(site: Site) -> Found:
+    """Letters of the biased projections, in the order of the alphabet."""
+    model = site.layer.model
+    ways = {"q": site.query, "k": site.key, "v": site.value}
+    found = {name for name, way in ways.items() if way.biased}
+    if any(each.bias for each in site.onward.projections):
+        found.add("o")
+    projections = [each for way in ways.values() for each in (*way.projections, *way.deeper)]
+    projections += site.onward.projections
+    if not projections:
+        return
+    sources = [model.graph.modules[each.owner].attributes.get("has_bias") for each in projections if _known(site, each)]
+    where = next((each.node.where for each in projections if each.bias), projections[0].node.where)
+    yield KEY, model.fact(sorted(found), where, "", *[each for each in sources if isinstance(each, Scalar)])
+
+
+def _known(site: Site, projection: Projection) -> bool:
+    return projection.owner in site.layer.model.graph.modules
+
+
+VARIANT = Variant(
+    keys={KEY: "sorted letters of q, k, v, o"},
+    scope="attention",
+    read=read,
+    examples=(
+        Example("llama", [], fields=("attention_bias",)),
+        Example("llama", ["k", "o", "q", "v"], config={"attention_bias": True}),
+        Example("qwen2", ["k", "q", "v"]),
+        Example("gpt2", ["k", "o", "q", "v"]),
+    ),
+)

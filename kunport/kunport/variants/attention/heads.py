@@ -1,0 +1,38 @@
+"""How many heads, and how wide.
+
+`heads` is the number of query heads; `kv_heads` that of keys and values, fewer where several queries share one (grouped
+or multi-query attention). `head_dim` is the length of a query and a key, `value_dim` that of a value.
+"""
+
+from __future__ import annotations
+
+from kunport.variants.paths import Site
+from kunport.variants.variant import Example, Found, Variant
+
+
+def read(site: Site) -> Found:
+    """The four sizes, with the fields that they are computed from."""
+    fact, model = site.fact, site.layer.model
+    yield "attention.heads", model.fact(fact.heads, fact.where)
+    yield "attention.kv_heads", model.fact(fact.kv_heads, fact.where)
+    yield "attention.head_dim", model.fact(fact.head_dim, fact.where)
+    yield "attention.value_dim", model.fact(fact.value_dim, fact.where)
+
+
+VARIANT = Variant(
+    keys={
+        "attention.heads": "query heads",
+        "attention.kv_heads": "key-value heads",
+        "attention.head_dim": "elements of a query or key",
+        "attention.value_dim": "elements of a value",
+    },
+    scope="attention",
+    read=read,
+    examples=(
+        Example("mistral", 32, "attention.heads", fields=("num_attention_heads",)),
+        Example("mistral", 8, "attention.kv_heads", fields=("num_key_value_heads",)),
+        Example("gemma2", 256, "attention.head_dim", fields=("head_dim",)),
+        Example("deepseek_v3", 192, "attention.head_dim"),
+        Example("deepseek_v3", 128, "attention.value_dim", fields=("v_head_dim",)),
+    ),
+)

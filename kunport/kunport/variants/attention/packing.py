@@ -1,0 +1,82 @@
+"""How the weights of query, key and value lie in linear layers.
+
+`separate`: one linear layer each. One for all three is `qkv_concatenated` where all queries come first, then all keys,
+then all values; `qkv_per_head` where each head's query, key and value lie together; `qkv_per_group` where the queries
+that share a key-value head lie with it. `kv`: keys and values share one, the query has its own. Any other order
+is `interleaved`. Read by following the row numbers of the weight to the heads.
+"""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import unwrap
+
+from kunport.variants.fact import Fact
+from kunport.variants.paths import Projection, Rows, Site, Way, rows
+from kunport.variants.variant import Example, Found, Variant
+
+KEY = "attention.packing"
+
+
+def read(site: Site) -> Found:
+    """The packing; opaque where the projections of an operand are not found, or their rows cannot be followed."""
+    fact, model = site.fact, site.layer.model
+    ways = [site.query, site.key, site.value]
+    if site.key.layers or site.value.layers:
+        return
+    if not all(way.projections for way in ways):
+        yield KEY, Fact(None, fact.where, reason=f"{fact.where}: not every operand comes from a linear layer")
+        return
+    owners = [{each.weight for each in way.projections} for way in ways]
+    where = ways[0].projections[0].node.where
+    fused = [way for way, own in zip(ways, owners, strict=True) if sum(bool(own & other) for other in owners) > 1]
+    if not fused or (len(fused) == 2 and not owners[1] & owners[2]):
+        yield KEY, model.fact("separate", where)
+        return
+    order = "kv" if len(fused) == 2 else _order(site, ways, [fact.query, fact.key, fact.value])
+    if order is None:
+        reason = f"{where}: the rows of a weight that several operands share cannot be followed"
+        yield KEY, Fact(None, where, reason=reason)
+    else:
+        yield KEY, model.fact(order, where)
+
+
+def _order(site: Site, fused: list[Way], tensors: list[int]) -> str | None:
+    shared = next(iter({each.weight for each in fused[-1].projections}))
+    parts: list[Rows] = []
+    for way, tensor in zip(fused, tensors, strict=True):
+        source = next((each for each in way.projections if each.weight == shared), None)
+        part = _rows(site, source, way, tensor) if source is not None else None
+        if part is None:
+            return None
+        parts.append(part)
+    runs = [part.runs for part in parts]
+    heads, kv_heads = unwrap(site.fact.heads), unwrap(site.fact.kv_heads)
+    if all(run == 1 for run in runs):
+        return "qkv_concatenated"
+    if runs[-1] == kv_heads:
+        return "qkv_per_head" if heads == kv_heads else "qkv_per_group"
+    return "interleaved"
+
+
+def _rows(site: Site, source: Projection, way: Way, tensor: int) -> Rows | None:
+    """Rows of one part; equal layers are followed once."""
+    model = site.layer.model
+    key = f"{source.owner.replace(site.layer.path, '')} {source.node.shape} {tensor - source.node.id}"
+    known = model.rows.setdefault(key, [])
+    if not known:
+        known.append(rows(model, source, way, tensor))
+    found: Rows | None = known[0]
+    return found
+
+
+VARIANT = Variant(
+    keys={KEY: "how the weights are packed"},
+    scope="attention",
+    read=read,
+    examples=(
+        Example("llama", "separate"),
+        Example("phi3", "qkv_concatenated"),
+        Example("gpt_neox", "qkv_per_head"),
+        Example("gpt2", "qkv_concatenated"),
+    ),
+)

@@ -1,0 +1,58 @@
+"""Norms of queries and keys.
+
+`attention.qk_norm` says where they stand: `before_rope` or `after_rope`, `no_rope` in a layer without rotation, null
+where there are none. `attention.qk_norm_span` says what each runs over: the elements of one `head`, or `all_heads`
+together.
+"""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import unwrap
+
+from kunport.variants.fact import Fact
+from kunport.variants.paths import Site
+from kunport.variants.variant import ABSENT, Example, Found, Variant
+
+KEY, SPAN = "attention.qk_norm", "attention.qk_norm_span"
+SWITCHES = r"qk_?(layer_?)?norm|norm_?qk|use_qk"
+
+
+def read(site: Site) -> Found:
+    """The place and the span; opaque where queries and keys differ."""
+    model = site.layer.model
+    found = {(_place(site, rotated), _span(site, norm.size)) for norm, rotated in site.query.norms + site.key.norms}
+    if not found:
+        yield KEY, model.fact(None, site.fact.where, SWITCHES)
+        return
+    norm = (site.query.norms or site.key.norms)[0][0]
+    if len(found) > 1:
+        yield KEY, Fact(None, norm.where, reason=f"{norm.where}: queries and keys are normalised differently")
+        return
+    place, span = found.pop()
+    yield KEY, model.fact(place, norm.where, SWITCHES)
+    yield SPAN, model.fact(span, norm.where, SWITCHES)
+
+
+def _place(site: Site, rotated: bool) -> str:
+    if rotated:
+        return "before_rope"
+    return "after_rope" if site.query.ropes or site.key.ropes else "no_rope"
+
+
+def _span(site: Site, size: object) -> str:
+    return "head" if unwrap(size) == unwrap(site.fact.head_dim) else "all_heads"
+
+
+VARIANT = Variant(
+    keys={KEY: "null, before_rope, after_rope or no_rope", SPAN: "head or all_heads"},
+    scope="attention",
+    read=read,
+    examples=(
+        Example("qwen3", "before_rope", KEY),
+        Example("qwen3", "head", SPAN),
+        Example("olmo2", "all_heads", SPAN),
+        Example("llama", None, KEY),
+        Example("llama", ABSENT, SPAN),
+        Example("cohere", None, KEY, fields=("use_qk_norm",)),
+    ),
+)

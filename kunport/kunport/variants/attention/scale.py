@@ -1,0 +1,29 @@
+"""What scores are multiplied by: usually 1 / sqrt(head_dim), elsewhere a field, or nothing (1.0)."""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import Scalar, unwrap
+
+from kunport.variants.paths import Site
+from kunport.variants.variant import Example, Found, Variant
+
+KEY = "attention.scale"
+
+
+def read(site: Site) -> Found:
+    """The product of all factors on queries, keys and scores."""
+    scale = site.fact.scale
+    value = float(unwrap(scale))
+    yield KEY, site.layer.model.fact(Scalar(value, scale.expr) if isinstance(scale, Scalar) else value, site.fact.where)
+
+
+VARIANT = Variant(
+    keys={KEY: "the factor"},
+    scope="attention",
+    read=read,
+    examples=(
+        Example("granite", 1.0, fields=("attention_multiplier",)),
+        Example("gemma2", 0.0625, fields=("query_pre_attn_scalar",)),
+        Example("mistral", 128**-0.5),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Variants of mixtures of experts. A dense layer has none of these keys."""

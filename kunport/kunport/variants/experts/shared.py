@@ -1,0 +1,59 @@
+"""The experts themselves: shared ones that every token uses, biases, and the activation.
+
+`experts.shared` counts experts that run beside the chosen ones, 0 without any; where several are one wide MLP, it is
+the number that the configuration gives.
+"""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import Expr, Scalar, evaluate, unwrap
+from kunport_codegen.facts import Experts
+from kunport_codegen.lowering.selection import read as read_path
+
+from kunport.variants.feedforward import MLP, mlps
+from kunport.variants.model import Layer
+from kunport.variants.variant import Example, Found, Variant
+
+
+def read(layer: Layer, fact: Experts) -> Found:
+    """The experts' keys."""
+    model = layer.model
+    beside = [each for each in mlps(layer) if layer.part(each.fact.frame) == layer.part(fact.frame)]
+    shared = _count(layer, beside[0]) if beside else 0
+    where = beside[0].fact.where if beside else fact.where
+    yield "experts.shared", model.fact(shared, where, "shared_expert")
+    biased = fact.gate_up_bias is not None or fact.down_bias is not None
+    yield "experts.bias", model.fact(biased, fact.where)
+    yield "experts.activation", model.fact(fact.activation, fact.where, r"act(ivation)?(_fn|_func(tion)?)?$|hidden_act")
+
+
+def _count(layer: Layer, found: MLP) -> Scalar | int:
+    """How many experts a shared MLP stands for: the factor of its width that is a number of shared experts."""
+    size = found.size
+    for factor in _factors(size.expr) if isinstance(size, Scalar) else ():
+        if factor.op == "field" and "shared" in factor.args[0] and "size" not in factor.args[0]:
+            value = evaluate(factor, lambda path: read_path(layer.model.graph.config, path), {})
+            return Scalar(unwrap(value), factor)
+    return 1
+
+
+def _factors(expr: Expr) -> list[Expr]:
+    if expr.op != "mul":
+        return [expr]
+    return [each for operand in expr.args if isinstance(operand, Expr) for each in _factors(operand)]
+
+
+VARIANT = Variant(
+    keys={
+        "experts.shared": "0, or the number of shared experts",
+        "experts.bias": "true or false",
+        "experts.activation": "the activation's name",
+    },
+    scope="experts",
+    read=read,
+    examples=(
+        Example("mixtral", 0, "experts.shared"),
+        Example("mixtral", False, "experts.bias"),
+        Example("mixtral", "silu", "experts.activation"),
+    ),
+)

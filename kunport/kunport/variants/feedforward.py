@@ -1,0 +1,103 @@
+"""The MLPs of a layer: activations outside of experts and mixers, and the projections around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kunport_codegen.expression import unwrap
+from kunport_codegen.facts import Activation, Number
+from kunport_codegen.graph import Node, refs
+from kunport_codegen.recognition.index import is_cast
+
+from kunport.variants.fact import Fact
+from kunport.variants.model import Layer
+from kunport.variants.paths import Projection, projection, walk_back, walk_on
+from kunport.variants.stream import stream
+
+
+@dataclass(frozen=True, slots=True)
+class MLP:
+    """An activation with what surrounds it.
+
+    ``gated``: it multiplies another projection; ``fused``: both come from one. ``size`` is the width between the
+    projections, ``projections`` are those before and after.
+    """
+
+    fact: Activation
+    gated: bool
+    fused: bool
+    size: Number
+    projections: tuple[Projection, ...]
+
+
+def mlps(layer: Layer) -> list[MLP]:
+    """The MLPs outside of the layer's experts, the widest first."""
+    if "mlps" not in layer.memo:
+        experts = {node for fact in layer.facts.get("Experts", []) for node in fact.nodes}
+        mixing = _mixing_parts(layer)
+        live = layer.model.index.live
+        facts = [
+            fact
+            for fact in layer.facts.get("Activation", [])
+            if fact.output not in experts and fact.output in live and layer.part(fact.frame) not in mixing
+        ]
+        found = [each for fact in facts if (each := _around(layer, fact)) is not None]
+        layer.memo["mlps"] = sorted(found, key=lambda each: -int(unwrap(each.size)))
+    known: list[MLP] = layer.memo["mlps"]
+    return known
+
+
+def _mixing_parts(layer: Layer) -> set[str]:
+    """The layer's submodules that mix tokens."""
+    frames = [fact.frame for fact in layer.attentions + layer.facts.get("Mixer", [])]
+    return {layer.part(frame) for frame in frames + [node.frame for node in layer.unread_mixing]} - {""}
+
+
+def _around(layer: Layer, fact: Activation) -> MLP | None:
+    """The MLP of an activation; None where no projection makes its operand or reads its result."""
+    index = layer.model.index
+    before = walk_back(layer, fact.input).projections
+    after = walk_on(layer, fact.output)
+    shape = index.nodes[fact.output].shape
+    if not before or not after.projections or shape is None:
+        return None
+    others = [walk_back(layer, other).projections for other in _factors(layer, fact)]
+    gated = any(others)
+    weights = {each.weight for other in others for each in other}
+    fused = bool(weights & {each.weight for each in before})
+    projections = {each.node.id: each for each in (*before, *(one for other in others for one in other))}
+    projections |= {each.node.id: each for each in after.projections}
+    return MLP(fact, gated, fused, shape[-1], tuple(projections.values()))
+
+
+def _factors(layer: Layer, fact: Activation) -> list[int]:
+    """The tensors that the activation's result is multiplied by before the next projection."""
+    index, pending, found = layer.model.index, [fact.output], list[int]()
+    while pending:
+        current = pending.pop()
+        for user in (index.nodes.get(each) for each in index.users.get(current, ())):
+            if user is None or projection(layer.model, user) is not None:
+                continue
+            if user.op == "mul":
+                found.extend(each for each in refs(user.args) if each != current)
+            elif is_cast(user) or user.op == "reshape":
+                pending.append(user.id)
+    return found
+
+
+def hidden_mlp(layer: Layer) -> Fact | None:
+    """Why the MLP of a layer cannot be told, where the stream has one and no activation was recognised; else None."""
+    if layer.unknowns:
+        return layer.model.opaque(layer.unknowns[0])
+    found = stream(layer)
+    if found.lost:
+        return Fact(None, found.where, reason=f"{found.where}: {found.lost}")
+    if "M" not in found.order:
+        return None
+    node = _telling(layer) or found
+    return Fact(None, node.where, reason=f"{node.where}: an MLP without an activation that has a name here")
+
+
+def _telling(layer: Layer) -> Node | None:
+    """The last projection of the layer, which names its MLP by its line."""
+    return next((node for node in reversed(layer.nodes) if projection(layer.model, node) is not None), None)

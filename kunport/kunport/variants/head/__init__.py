@@ -1,0 +1,1 @@
+"""Variants of the head: from the last hidden states to the logits."""

@@ -1,0 +1,1 @@
+"""Variants of the MLP of a layer without experts."""

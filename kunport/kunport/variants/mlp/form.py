@@ -1,0 +1,81 @@
+"""The MLP: gated or plain, its activation, how its weights are packed, biases and width.
+
+`gated`: one projection, activated, multiplies another (arXiv:2002.05202). `plain`: one projection and its activation.
+`none`: the layer has no MLP. `mlp.packing` says whether both halves of a gated one come from one linear layer
+(`fused`) or not (`separate`), `mlp.size` is the width between the projections. A layer with experts has keys
+`experts` instead.
+"""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import Scalar
+from kunport_codegen.graph import Location
+
+from kunport.variants.feedforward import MLP, hidden_mlp, mlps
+from kunport.variants.model import Layer
+from kunport.variants.variant import ABSENT, Example, Found, Variant
+
+KEYS = {
+    "mlp.kind": "gated, plain or none",
+    "mlp.activation": "the activation's name",
+    "mlp.packing": "separate or fused",
+    "mlp.bias": "true or false",
+    "mlp.size": "elements between the projections",
+}
+
+
+def read(layer: Layer) -> Found:
+    """The keys of the layer's MLP; opaque where it has one whose activation is not recognised."""
+    if layer.router_parts or layer.facts.get("Experts") or layer.unread_routing:
+        return
+    model, found = layer.model, mlps(layer)
+    if found:
+        yield from _keys(layer, found[0])
+    elif (hidden := hidden_mlp(layer)) is not None:
+        yield from ((key, hidden) for key in KEYS)
+    else:
+        yield "mlp.kind", model.fact("none", layer.frame.where)
+
+
+def _keys(layer: Layer, found: MLP) -> Found:
+    model, where = layer.model, _where(layer, found)
+    yield "mlp.kind", model.fact("gated" if found.gated else "plain", where)
+    yield "mlp.activation", model.fact(found.fact.name, where, r"act(ivation)?(_fn|_func(tion)?)?$|hidden_act")
+    if found.gated:
+        yield "mlp.packing", model.fact("fused" if found.fused else "separate", where)
+    yield "mlp.bias", model.fact(any(each.bias for each in found.projections), where, "", *_sources(layer, found))
+    yield "mlp.size", model.fact(found.size, where)
+
+
+def _where(layer: Layer, found: MLP) -> Location:
+    """The line of the model: where it calls the activation, if that is a module of the library."""
+    frame = layer.model.graph.frames[found.fact.frame]
+    leaf = frame.kind == "module" and not layer.model.graph.modules[frame.path].children
+    return frame.where if leaf else found.fact.where
+
+
+def _sources(layer: Layer, found: MLP) -> list[Scalar]:
+    modules = layer.model.graph.modules
+    held = [modules[each.owner].attributes.get("has_bias") for each in found.projections if each.owner in modules]
+    return [each for each in held if isinstance(each, Scalar)]
+
+
+VARIANT = Variant(
+    keys=KEYS,
+    scope="layer",
+    read=read,
+    examples=(
+        Example("llama", "gated", "mlp.kind"),
+        Example("gpt2", "plain", "mlp.kind"),
+        Example("gpt2", "gelu_tanh", "mlp.activation", fields=("activation_function",)),
+        Example("gemma2", "gelu_tanh", "mlp.activation"),
+        Example("llama", "silu", "mlp.activation", fields=("hidden_act",)),
+        Example("phi3", "fused", "mlp.packing"),
+        Example("llama", "separate", "mlp.packing"),
+        Example("gpt2", ABSENT, "mlp.packing"),
+        Example("llama", False, "mlp.bias", fields=("mlp_bias",)),
+        Example("gpt2", True, "mlp.bias"),
+        Example("mistral", 14336, "mlp.size", fields=("intermediate_size",)),
+        Example("mixtral", ABSENT, "mlp.kind"),
+    ),
+)

@@ -1,0 +1,258 @@
+"""A model graph with what was recognised in it, sorted into layers: what every reader of a variant starts from."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from functools import cached_property
+from typing import Any
+
+from kunport_codegen.expression import Scalar, fields_of, symbols_of, unwrap, walk
+from kunport_codegen.facts import Attention, Facts, Norm, Rope
+from kunport_codegen.graph import Frame, Graph, Location, Node, refs
+from kunport_codegen.recognition.index import Index
+
+from kunport.variants.fact import Fact
+
+_NUMBERED = re.compile(r"(.*)\.(\d+)$")
+# What a parameter may go through on its way to a product.
+_VIEWS = ("transpose", "t", "T", "mT", "to", "reshape", "permute", "unsqueeze")
+_INDEXED = re.compile(r"\[\d+\]")
+# Operators that mix tokens and cannot be told apart further where no recognised fact covers them.
+_MIXING = frozenset(("conv1d", "cumsum", "loop", "scaled_dot_product_attention", "logcumsumexp", "flex_attention"))
+# Operators that may mix tokens: a layer without any attention in which one stands is not called a layer without mixing.
+_SUSPECT = frozenset(
+    (
+        "matmul",
+        "bmm",
+        "einsum",
+        "baddbmm",
+        "getitem",
+        "setitem",
+        "cat",
+        "pad",
+        "roll",
+        "index_select",
+        "gather",
+        "scatter",
+    )
+)
+# Operators that only a norm has, as a rule: where no recognised norm covers one, there is a norm that cannot be told.
+NORMALISING = frozenset(("rsqrt", "layer_norm", "rms_norm", "group_norm", "normalize", "var", "std"))
+
+
+class Model:
+    """A graph, its facts, and its layers in order.
+
+    ``layers`` are those of the longest stack first. ``covered`` are the nodes that a recognised fact explains.
+    """
+
+    def __init__(self, graph: Graph, facts: Facts) -> None:
+        self.graph, self.facts, self.index = graph, facts, Index(graph)
+        every = [each for field in dataclasses.fields(facts) for each in getattr(facts, field.name)]
+        self.covered = {node for each in every for node in each.nodes}
+        self.norm_of_output = {norm.output: norm for norm in facts.norms}
+        self.rope_of_output = {rope.output: rope for rope in facts.ropes}
+        self.paths = _paths(graph)
+        self.layers, self._layer_of_frame = _layers(self)
+        self.outside: list[Node] = []
+        for node in self.index.nodes.values():
+            if node.id in self.index.live:
+                layer = self._layer_of_frame[node.frame]
+                (self.outside if layer is None else layer.nodes).append(node)
+        for fact in every:
+            layer = self._layer_of_frame[fact.frame]
+            if layer is not None:
+                layer.facts.setdefault(type(fact).__name__, []).append(fact)
+        self.angles: dict[int, list[Node]] = {}
+        self.rows: dict[str, list[Any]] = {}
+        self.memo: dict[str, Any] = {}
+        self._reads: dict[int, tuple[int, ...]] = {}
+        self._switches: dict[str, tuple[str, ...]] = {}
+
+    def reads(self, node: Node) -> tuple[int, ...]:
+        """The ids of the tensors that a node reads itself, looked up once."""
+        known = self._reads.get(node.id)
+        if known is None:
+            known = self._reads[node.id] = tuple(refs((node.args, node.kwargs) if node.kwargs else node.args))
+        return known
+
+    def layer_of(self, node: Node) -> Layer | None:
+        return self._layer_of_frame[node.frame]
+
+    def fact(self, value: Any, where: Location, switches: str = "", *sources: Any) -> Fact:
+        """A fact with the fields that it depends on.
+
+        They are those of its value, of other scalars that it comes from, and those that a decision was taken on and
+        that the pattern ``switches`` finds.
+        """
+        fields = {field for each in (value, *sources) if isinstance(each, Scalar) for field in fields_of(each.expr)}
+        if switches:
+            fields.update(self._decided(switches))
+        return Fact(unwrap(value), where, tuple(sorted({_INDEXED.sub("", field) for field in fields})))
+
+    def opaque(self, node: Node, what: str = "") -> Fact:
+        """A fact that cannot be told because of a node."""
+        why = str(node.args[0]) if node.op == "unknown" else f"{node.op} is part of nothing that has a name here"
+        return Fact(None, node.where, reason=f"{node.where}: {what or why}")
+
+    def _decided(self, switches: str) -> tuple[str, ...]:
+        """Fields of the guards in which the pattern finds a field or a word that one is compared with."""
+        if switches not in self._switches:
+            pattern = re.compile(switches)
+            found = [fields for words, fields in self._guarded if any(pattern.search(word) for word in words)]
+            self._switches[switches] = tuple(sorted({field for fields in found for field in fields}))
+        return self._switches[switches]
+
+    @cached_property
+    def _guarded(self) -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """For each guard its fields and the words that they are compared with, and its fields."""
+        found = set()
+        for guard in self.graph.guards:
+            fields = tuple(sorted({_INDEXED.sub("", field) for field in fields_of(guard.expr)}))
+            words = [each for expr in walk(guard.expr) for each in expr.args if isinstance(each, str)]
+            found.add((tuple(sorted({*fields, *words})), fields))
+        return found
+
+    def parameter(self, ref: object) -> str | None:
+        """Path of the parameter that an operand is, a transposed or cast one included."""
+        node = self.index.strip(self.index.producer(ref), *_VIEWS)
+        return str(node.args[0]) if node is not None and node.op == "parameter" else None
+
+    def reads_tokens(self, identifier: int) -> bool:
+        """Whether a tensor is computed from the token ids by nothing but moves and arithmetic on whole numbers."""
+        return any(node.op == "input" for node in self.index.ancestors(identifier))
+
+
+class Layer:
+    """One layer: its nodes in order, and the facts found in it by the name of their class."""
+
+    def __init__(self, model: Model, stack: str, number: int, frame: Frame) -> None:
+        self.model, self.stack, self.number, self.frame = model, stack, number, frame
+        self.path = frame.path
+        self.nodes: list[Node] = []
+        self.facts: dict[str, list[Any]] = {}
+        self.memo: dict[str, Any] = {}
+
+    @property
+    def attentions(self) -> list[Attention]:
+        return self.facts.get("Attention", [])
+
+    @property
+    def norms(self) -> list[Norm]:
+        return self.facts.get("Norm", [])
+
+    @property
+    def ropes(self) -> list[Rope]:
+        return self.facts.get("Rope", [])
+
+    def place(self, frame: int) -> str:
+        """Path inside the layer of a frame's module; the whole path of a module that lies elsewhere."""
+        return self.inside(self.model.paths[frame])
+
+    def inside(self, path: str) -> str:
+        """A path without the part that names the layer."""
+        return "" if path == self.path else path.removeprefix(f"{self.path}.")
+
+    def part(self, frame: int) -> str:
+        """The layer's own submodule that a frame lies in; "" for the layer's own forward."""
+        return self.place(frame).partition(".")[0]
+
+    @cached_property
+    def router_parts(self) -> set[str]:
+        """The parts that choose experts."""
+        chosen = [node.frame for node in self.nodes if node.op == "topk" and not self.over_tokens(node)]
+        chosen += [fact.frame for fact in self.facts.get("Experts", [])]
+        chosen += [node.frame for node in self.nodes if node.op == "nonzero"]
+        return {self.part(frame) for frame in chosen} - {""}
+
+    @cached_property
+    def unread_mixing(self) -> list[Node]:
+        """Nodes that mix tokens and that no fact explains; those that may, where nothing else in the layer does."""
+        unread = [node for node in self.nodes if node.id not in self.model.covered]
+        found = [node for node in unread if self._mixes(node)]
+        if found or self.attentions or self.facts.get("Mixer"):
+            return found
+        return [node for node in unread if node.op in _SUSPECT and self._may_mix(node)]
+
+    def _may_mix(self, node: Node) -> bool:
+        """Whether an operator outside of experts may mix tokens: a product with a parameter does not."""
+        if self.part(node.frame) in self.router_parts or node.id in self.normalising:
+            return False
+        return not any(self.model.parameter(each) is not None for each in node.args)
+
+    @cached_property
+    def normalising(self) -> set[int]:
+        """Nodes of norms."""
+        return {each for norm in self.norms for each in norm.nodes}
+
+    @cached_property
+    def unread_norms(self) -> list[Node]:
+        """Nodes of norms that no fact explains, outside of what mixes tokens."""
+        frames = [fact.frame for fact in self.attentions + self.facts.get("Mixer", [])]
+        inner = {self.part(frame) for frame in frames + [node.frame for node in self.unread_mixing]} - {""}
+        unread = [node for node in self.nodes if node.op in NORMALISING and node.id not in self.model.covered]
+        return [node for node in unread if self.part(node.frame) not in inner]
+
+    def _mixes(self, node: Node) -> bool:
+        if node.op in ("softmax", "log_softmax", "topk"):
+            return self.over_tokens(node)
+        if node.op == "unknown" or node.op in _MIXING:
+            return self.part(node.frame) not in self.router_parts
+        return False
+
+    @cached_property
+    def unread_routing(self) -> list[Node]:
+        """Nodes that choose or weigh experts, or that are not understood in such a part, and that no fact explains."""
+        found = []
+        for node in self.nodes:
+            if node.id in self.model.covered:
+                continue
+            chooses = node.op in ("topk", "softmax") and not self.over_tokens(node)
+            if chooses or (node.op in ("unknown", "loop") and self.part(node.frame) in self.router_parts):
+                found.append(node)
+        return found
+
+    def over_tokens(self, node: Node) -> bool:
+        """Whether a softmax or a choice runs over positions: the last size of its operand is one of tokens."""
+        operand = self.model.index.producer(node.args[0])
+        size = operand.shape[-1] if operand is not None and operand.shape else None
+        return isinstance(size, Scalar) and bool(symbols_of(size.expr))
+
+    @cached_property
+    def unknowns(self) -> list[Node]:
+        """What the analysis did not understand in this layer."""
+        return [node for node in self.nodes if node.op == "unknown"]
+
+
+def _paths(graph: Graph) -> list[str]:
+    """For each frame, the path of the module whose forward it is or was called from."""
+    paths: list[str] = []
+    for frame in graph.frames:
+        inherited = paths[frame.parent] if frame.parent is not None else ""
+        paths.append(frame.path if frame.kind == "module" else inherited)
+    return paths
+
+
+def _layers(model: Model) -> tuple[list[Layer], list[Layer | None]]:
+    """The layers, those of the longest stack first, and for each frame the layer that it runs in.
+
+    A layer is a numbered module that runs outside of any other, has parts of its own, and is no operator of torch.
+    """
+    graph = model.graph
+    layer_of: list[Layer | None] = []
+    stacks: dict[str, dict[int, Layer]] = {}
+    for frame in graph.frames:
+        layer = layer_of[frame.parent] if frame.parent is not None else None
+        found = _NUMBERED.match(frame.path) if layer is None and frame.kind == "module" else None
+        if found is not None and _is_layer(graph, frame.path):
+            stack = stacks.setdefault(found[1], {})
+            layer = stack.setdefault(int(found[2]), Layer(model, found[1], int(found[2]), frame))
+        layer_of.append(layer)
+    ordered = sorted(stacks.values(), key=len, reverse=True)
+    return [stack[number] for stack in ordered for number in sorted(stack)], layer_of
+
+
+def _is_layer(graph: Graph, path: str) -> bool:
+    module = graph.modules.get(path)
+    return module is not None and module.leaf is None and bool(module.children)

@@ -1,0 +1,56 @@
+"""The epsilon of each norm, and who says so.
+
+`epsilon` is added under the root. `epsilon_source` is `config.FIELD` where a field of the configuration gives it,
+`class default` where the norm's own class does, because nobody passed one, and `literal` where a number stands in the
+code that builds or computes the norm. Epsilon belongs to the instance: many models mix sources.
+"""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import Scalar, fields_of, unwrap
+from kunport_codegen.facts import Norm
+
+from kunport.variants.fact import Fact
+from kunport.variants.model import Model
+from kunport.variants.variant import Example, Found, Variant
+
+
+def read(model: Model, norm: Norm) -> Found:
+    """Value and source."""
+    epsilon = norm.epsilon
+    value = float(unwrap(epsilon))
+    yield "epsilon", model.fact(value, norm.where, "", epsilon)
+    if isinstance(epsilon, Scalar) and (fields := sorted(fields_of(epsilon.expr))):
+        yield "epsilon_source", Fact(", ".join(f"config.{path}" for path in fields), norm.where, tuple(fields))
+    else:
+        yield "epsilon_source", _constant(model, norm, value)
+
+
+def _constant(model: Model, norm: Norm, value: float) -> Fact:
+    """Which constant it is: the norm's module tells what it was built with."""
+    module = model.graph.modules.get(model.paths[norm.frame])
+    if module is None or module.children:
+        return Fact("literal", norm.where)
+    if module.leaf is not None:
+        return Fact("literal" if "eps" in module.attributes else "class default", norm.where)
+    if not any(type(held) in (int, float) and held == value for held in module.attributes.values()):
+        return Fact("literal", norm.where)
+    defaulted = getattr(module, "defaults", None)
+    if defaulted is None:
+        return Fact(None, norm.where, reason=f"{norm.where}: a constant of {module.cls}, passed to it or its default")
+    return Fact("class default" if defaulted else "literal", norm.where)
+
+
+VARIANT = Variant(
+    keys={
+        "norm[NAME].epsilon": "the value",
+        "norm[NAME].epsilon_source": "config.FIELD, class default or literal",
+    },
+    scope="norm",
+    read=read,
+    examples=(
+        Example("llama", 1e-6, "norm[input_layernorm].epsilon", fields=("rms_norm_eps",)),
+        Example("llama", "config.rms_norm_eps", "norm[input_layernorm].epsilon_source"),
+        Example("gpt2", "config.layer_norm_epsilon", "norm[ln_1].epsilon_source"),
+    ),
+)

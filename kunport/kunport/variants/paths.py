@@ -1,0 +1,247 @@
+"""The way of an attention's operands: from the linear layers to query, key and value, and from its result onwards."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from kunport_codegen.expression import unwrap
+from kunport_codegen.facts import Attention, Norm, Rope
+from kunport_codegen.graph import Frame, Node, Ref, refs
+from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
+from kunport_codegen.recognition.index import is_cast, split_number
+
+from kunport.variants.model import Layer, Model
+
+_PRODUCTS = frozenset(("linear", "addmm", "matmul", "mm", "einsum", "bmm", "baddbmm"))
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """A product with a parameter: the node, the parameter's path, its module's path, and whether a bias is added."""
+
+    node: Node
+    weight: str
+    owner: str
+    bias: bool
+
+
+@dataclass(slots=True)
+class Way:
+    """What lies between the nearest projections and a tensor.
+
+    Attributes:
+        projections: the nearest, in order of execution; ``deeper`` those before them, up to the input of the mixer.
+        norms: (norm, whether a rotation follows it).
+        ropes, clips: rotations, and nodes that bound the values.
+        latent: a norm between a nearer and a deeper projection.
+        layers: indices of other layers that the tensor comes from.
+        angles: nodes of cosines and sines that it depends on.
+        unknown: a node on the way that is not understood.
+        same: id -> id of the tensor whose elements it holds at the same places (a norm's result -> its input).
+    """
+
+    projections: list[Projection] = field(default_factory=list)
+    deeper: list[Projection] = field(default_factory=list)
+    norms: list[tuple[Norm, bool]] = field(default_factory=list)
+    ropes: list[Rope] = field(default_factory=list)
+    clips: list[Node] = field(default_factory=list)
+    latent: bool = False
+    layers: set[int] = field(default_factory=set)
+    angles: list[Node] = field(default_factory=list)
+    unknown: Node | None = None
+    same: dict[int, int] = field(default_factory=dict)
+    added: set[int] = field(default_factory=set)
+
+    @property
+    def biased(self) -> bool:
+        return bool(self.added) or any(each.bias for each in (*self.projections, *self.deeper))
+
+
+def projection(model: Model, node: Node) -> Projection | None:
+    """The projection that a node is; None for any other, a product of two activations included."""
+    if node.op not in _PRODUCTS:
+        return None
+    if node.op in ("addmm", "baddbmm", "linear"):
+        position = 2 if node.op != "linear" else 1
+        path = model.parameter(node.args[position])
+        bias = node.op != "linear" or (len(node.args) > 2 and node.args[2] is not None)
+    else:
+        bias = False
+        path = next((found for each in model.reads(node) if (found := model.parameter(Ref(each))) is not None), None)
+    return None if path is None else Projection(node, path, path.rpartition(".")[0], bias)
+
+
+def walk_back(layer: Layer, start: int, ends: set[int] | None = None) -> Way:
+    """The way of a tensor: to the nearest projections, and behind them as far as ``ends``, if any are given."""
+    model, way = layer.model, Way()
+    pending: list[tuple[int, int, bool]] = [(start, 0, False)]
+    seen = set[int]()
+    while pending:
+        current, depth, rotated = pending.pop()
+        node = model.index.nodes.get(current)
+        if node is None or current in seen or (ends and current in ends):
+            continue
+        seen.add(current)
+        owner = model.layer_of(node)
+        if owner is not layer:
+            if owner is not None:
+                way.layers.add(owner.number)
+            elif not depth:
+                way.angles.extend(_angles(model, current))
+            continue
+        if (norm := model.norm_of_output.get(current)) is not None:
+            if depth:
+                way.latent = True
+            else:
+                way.norms.append((norm, rotated))
+            way.same[current] = norm.input
+            pending.append((norm.input, depth, rotated))
+        elif (rope := model.rope_of_output.get(current)) is not None:
+            way.ropes.append(rope)
+            way.same[current] = rope.input
+            pending.append((rope.input, depth, True))
+        elif (found := projection(model, node)) is not None:
+            (way.deeper if depth else way.projections).append(found)
+            if ends:
+                pending.extend((each, depth + 1, rotated) for each in model.reads(node))
+        else:
+            _note(model, way, node, depth)
+            pending.extend((each, depth, rotated) for each in model.reads(node))
+    way.projections.sort(key=lambda each: each.node.id)
+    return way
+
+
+def _note(model: Model, way: Way, node: Node, depth: int) -> None:
+    """What an operator on the way means for it."""
+    if node.op == "unknown":
+        way.unknown = node
+    elif node.op == "clamp":
+        if not depth:
+            way.clips.append(node)
+    elif node.op in ("cos", "sin") and not depth:
+        way.angles.append(node)
+    if node.op == "add" and not depth:
+        for one, other in (node.args[:2], node.args[1::-1]):
+            if isinstance(one, Ref) and model.parameter(other) is not None:
+                way.added.add(node.id)
+                way.same[node.id] = one.id
+    elif node.op == "clamp" or is_cast(node):
+        way.same[node.id] = node.args[0].id
+    elif node.op in ("mul", "div") and (parts := split_number(node, model.index.producer)) is not None:
+        way.same[node.id] = parts[0].id
+
+
+def _angles(model: Model, identifier: int) -> list[Node]:
+    """Cosines and sines that a tensor made outside of the layers comes from, unless it is an embedding."""
+    if identifier not in model.angles:
+        nodes = model.index.ancestors(identifier)
+        model.angles[identifier] = [node for node in nodes if node.op in ("cos", "sin", "polar")]
+    return model.angles[identifier]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a fused weight that one part uses: sorted, and how many unbroken runs they form."""
+
+    numbers: tuple[int, ...]
+    runs: int
+
+
+def rows(model: Model, source: Projection, way: Way, tensor: int) -> Rows | None:
+    """The rows of a projection's result that a tensor holds, by following the numbers; None where that fails."""
+    shape = source.node.shape
+    if shape is None:
+        return None
+    sizes = [unwrap(size) for size in shape]
+    aliases: MutableMapping[int, Node] = {}
+    for output, held in way.same.items():
+        node = model.index.nodes[output]
+        aliases[output] = Node(output, "to", (Ref(held), None), {}, node.shape, node.dtype, node.frame, node.where)
+    numbers = np.broadcast_to(np.arange(sizes[-1]), sizes)
+    try:
+        values = evaluate(ChainMap(aliases, model.index.nodes), tensor, {source.node.id: numbers})
+    except (UnevaluableError, IndexError):
+        return None
+    found = np.unique(values)
+    breaks = int(np.count_nonzero(np.diff(found) != 1))
+    return Rows(tuple(int(each) for each in found), breaks + 1)
+
+
+@dataclass(slots=True)
+class Onward:
+    """What follows an attention's result: the projections that read it, and what multiplies it before."""
+
+    projections: list[Projection] = field(default_factory=list)
+    gates: list[tuple[Node, int]] = field(default_factory=list)
+    norms: list[Norm] = field(default_factory=list)
+
+
+def walk_on(layer: Layer, start: int) -> Onward:
+    """From an attention's result to the next projection."""
+    model, onward = layer.model, Onward()
+    norm_of_input = {norm.input: norm for norm in layer.norms}
+    pending, seen = [start], {start}
+    while pending:
+        current = pending.pop()
+        if (norm := norm_of_input.get(current)) is not None:
+            onward.norms.append(norm)
+            if norm.output not in seen:
+                seen.update(norm.nodes)
+                pending.append(norm.output)
+        for user in model.index.users.get(current, ()):
+            node = model.index.nodes.get(user)
+            if node is None or user in seen or model.layer_of(node) is not layer:
+                continue
+            seen.add(user)
+            if (found := projection(model, node)) is not None:
+                onward.projections.append(found)
+                continue
+            if node.op == "mul":
+                others = [each for each in model.reads(node) if each != current]
+                onward.gates.extend((node, each) for each in others if each not in seen)
+            if node.op != "add" or model.parameter(node.args[1]) is not None:
+                pending.append(user)
+    return onward
+
+
+def mixer_frame(layer: Layer, frame: int) -> Frame:
+    """The call of the layer's own submodule that a frame lies in; the layer's where it has none."""
+    frames = layer.model.graph.frames
+    current = frames[frame]
+    found = current
+    while current.path != layer.path and current.parent is not None:
+        if current.kind == "module":
+            found = current
+        current = frames[current.parent]
+    return found if found.kind == "module" else layer.frame
+
+
+@dataclass(slots=True)
+class Site:
+    """An attention in its layer, with the ways of its operands and what follows it."""
+
+    layer: Layer
+    fact: Attention
+    query: Way
+    key: Way
+    value: Way
+    onward: Onward
+
+
+def sites(layer: Layer) -> list[Site]:
+    """The attentions of a layer."""
+    if "sites" not in layer.memo:
+        layer.memo["sites"] = [_site(layer, fact) for fact in layer.attentions]
+    found: list[Site] = layer.memo["sites"]
+    return found
+
+
+def _site(layer: Layer, fact: Attention) -> Site:
+    frame = mixer_frame(layer, fact.frame)
+    ends = set() if frame.id == layer.frame.id else set(refs(list(frame.inputs.values())))
+    ends -= {fact.query, fact.key, fact.value}
+    query, key, value = (walk_back(layer, tensor, ends) for tensor in (fact.query, fact.key, fact.value))
+    return Site(layer, fact, query, key, value, walk_on(layer, fact.output))

@@ -1,0 +1,1 @@
+"""Variants of positions: how tokens know where they are."""

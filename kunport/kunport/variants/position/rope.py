@@ -1,0 +1,49 @@
+"""Rotary positions: what is rotated, and by what angles.
+
+`position.pairing`: `half` pairs element i with i + dims / 2 ("neox"), `interleaved` 2i with 2i + 1. `position.dims`
+elements of a head are rotated, `position.base` is theta in `theta ** (-2i / dims)`, and `position.scaling` says how
+frequencies are changed for longer contexts: `default` (not at all), `linear`, `dynamic`, `yarn` (arXiv:2309.00071),
+`llama3`, `longrope` (arXiv:2402.13753) or what else the configuration calls it.
+"""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import Scalar, unwrap
+
+from kunport.variants.paths import Site
+from kunport.variants.variant import ABSENT, Example, Found, Variant
+
+
+def read(site: Site) -> Found:
+    """The four of the query's rotation; nothing without one, or with one that is not recognised."""
+    if not site.query.ropes:
+        return
+    model, rope = site.layer.model, site.query.ropes[0]
+    theta = rope.table.theta
+    base = Scalar(float(unwrap(theta)), theta.expr) if isinstance(theta, Scalar) else theta
+    yield "position.pairing", model.fact(rope.style, rope.where, r"interleave")
+    yield "position.dims", model.fact(rope.table.rotary_dim, rope.where)
+    yield "position.base", model.fact(base, rope.table.where)
+    yield "position.scaling", model.fact(rope.table.rope_type, rope.table.where, r"rope_type|rope_scaling")
+
+
+VARIANT = Variant(
+    keys={
+        "position.pairing": "half or interleaved",
+        "position.dims": "elements of a head that are rotated",
+        "position.base": "theta",
+        "position.scaling": "how frequencies are scaled",
+    },
+    scope="attention",
+    read=read,
+    examples=(
+        Example("llama", "half", "position.pairing"),
+        Example("glm4", "interleaved", "position.pairing"),
+        Example("gpt_neox", 24, "position.dims"),
+        Example("mistral", 128, "position.dims"),
+        Example("gemma3_text", 10_000.0, "position.base", layer=0),
+        Example("gemma3_text", 1_000_000.0, "position.base", layer=5),
+        Example("llama", "default", "position.scaling", fields=("rope_parameters['rope_type']",)),
+        Example("gpt2", ABSENT, "position.base"),
+    ),
+)

@@ -1,0 +1,161 @@
+"""From a graph to facts: every variant of the catalogue is read in every layer; layers that agree are one kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kunport_codegen.expression import fields_of
+from kunport_codegen.facts import Facts as Recognised
+from kunport_codegen.facts import Norm
+from kunport_codegen.graph import Graph, Node
+from kunport_codegen.lowering.selection import DifferentLayersError, Selector
+from kunport_codegen.recognition import recognize
+
+from kunport.variants.catalogue import catalogue
+from kunport.variants.fact import Fact, Facts, LayerKind, ModelFacts
+from kunport.variants.model import NORMALISING, Layer, Model
+from kunport.variants.paths import sites
+from kunport.variants.variant import Variant
+
+
+def read_facts(graph: Graph, recognised: Recognised | None = None) -> ModelFacts:
+    """The facts of a graph.
+
+    Args:
+        graph: a model as the analysis reads it.
+        recognised: what `recognize` found in it, if the caller has that already.
+    """
+    model = Model(graph, recognize(graph) if recognised is None else recognised)
+    variants = [entry.variant for entry in catalogue()]
+    by_layer = [(layer, _layer_facts(layer, variants)) for layer in model.layers]
+    for stack in dict.fromkeys(layer.stack for layer in model.layers):
+        _explain(graph, [facts for layer, facts in by_layer if layer.stack == stack])
+    return ModelFacts(graph.architecture, graph.model_type, _model_facts(model, variants), _kinds(by_layer))
+
+
+def _layer_facts(layer: Layer, variants: Iterable[Variant]) -> Facts:
+    found: Facts = {}
+    for variant in variants:
+        if variant.scope == "layer":
+            found.update(variant.read(layer))
+        elif variant.scope == "attention":
+            found.update(_attention_facts(layer, variant))
+        elif variant.scope == "experts":
+            found.update(_expert_facts(layer, variant))
+    norms = [variant for variant in variants if variant.scope == "norm"]
+    found.update(_norm_facts(layer.model, layer.norms, layer.nodes, norms, layer))
+    return found
+
+
+def _attention_facts(layer: Layer, variant: Variant) -> Facts:
+    """What all attentions of a layer agree on; opaque where they do not, or where one was not recognised."""
+    readings = [dict(variant.read(site)) for site in sites(layer)]
+    if not readings:
+        hidden = layer.unread_mixing if not layer.facts.get("Mixer") else []
+        return {key: layer.model.opaque(hidden[0]) for key in variant.keys} if hidden else {}
+    return _agreed(readings, "the attentions of this layer differ")
+
+
+def _expert_facts(layer: Layer, variant: Variant) -> Facts:
+    readings = [dict(variant.read(layer, fact)) for fact in layer.facts.get("Experts", [])]
+    if not readings:
+        hidden = layer.unread_routing
+        return {key: layer.model.opaque(hidden[0]) for key in variant.keys} if hidden else {}
+    return _agreed(readings, "the routers of this layer differ")
+
+
+def _agreed(readings: list[Facts], otherwise: str) -> Facts:
+    found = dict(readings[0])
+    for reading in readings[1:]:
+        for key, fact in reading.items():
+            known = found.setdefault(key, fact)
+            if known.value != fact.value:
+                found[key] = Fact(None, known.where, reason=f"{known.where}, {fact.where}: {otherwise}")
+    return found
+
+
+def _norm_facts(
+    model: Model, norms: list[Norm], nodes: list[Node], variants: list[Variant], layer: Layer | None
+) -> Facts:
+    """The keys of every norm, by the name of its module; norms that nobody recognised are opaque."""
+    found: Facts = {}
+    for norm in norms:
+        name = _name(model, norm, layer)
+        reading = {f"norm[{name}].{key}": fact for variant in variants for key, fact in variant.read(model, norm)}
+        found.update(_agreed([{key: found.get(key, fact) for key, fact in reading.items()}, reading], "norms differ"))
+    for node in nodes:
+        if node.op in NORMALISING and node.id not in model.covered and not model.index.constant(node.id):
+            path = model.paths[node.frame]
+            name = layer.inside(path) if layer is not None else path
+            for key in (key for variant in variants for key in variant.keys):
+                found.setdefault(key.replace("NAME", name), model.opaque(node))
+    return found
+
+
+def _name(model: Model, norm: Norm, layer: Layer | None) -> str:
+    """The path of the norm's module, inside its layer; of its weight, where the module is more than a norm."""
+    path = model.paths[norm.frame]
+    owner = (norm.weight or "").rpartition(".")[0]
+    module = model.graph.modules.get(owner)
+    if norm.weight is not None and owner != path and module is not None and not module.children:
+        path = owner
+    elif norm.weight is not None and (module is None or module.children):
+        path = norm.weight
+    return layer.inside(path) if layer is not None else path
+
+
+def _model_facts(model: Model, variants: list[Variant]) -> Facts:
+    found: Facts = {}
+    for variant in variants:
+        if variant.scope == "model":
+            found.update(variant.read(model))
+    outside = {node.id for node in model.outside}
+    norms = [norm for norm in model.facts.norms if norm.output in outside]
+    found.update(_norm_facts(model, norms, model.outside, [each for each in variants if each.scope == "norm"], None))
+    return found
+
+
+def _explain(graph: Graph, layers: list[Facts]) -> None:
+    """Adds the fields that tell the layers of a stack apart to the facts in which those layers differ."""
+    keys = {key for facts in layers for key in facts}
+    differing = {key for key in keys if len({repr(_value(facts.get(key))) for facts in layers}) > 1}
+    if not differing:
+        return
+    selector = Selector(graph, len(layers))
+    known: dict[tuple[str, ...], set[str]] = {}
+    for key in differing:
+        values = tuple(repr(_value(facts.get(key))) for facts in layers)
+        if values not in known:
+            known[values] = _telling(selector, values)
+        for facts in layers:
+            fact = facts.get(key)
+            if fact is not None and not fact.reason:
+                facts[key] = replace(fact, fields=tuple(sorted({*fact.fields, *known[values]})))
+
+
+def _telling(selector: Selector, values: tuple[str, ...]) -> set[str]:
+    """The fields that say which layers have which of the values; none where the source itself counts layers."""
+    fields = set[str]()
+    for value in dict.fromkeys(values):
+        try:
+            fields |= fields_of(selector.test([each == value for each in values]))
+        except DifferentLayersError:
+            continue
+    return {re.sub(r"\[(layer_idx|\d+)\]", "", field) for field in fields}
+
+
+def _value(fact: Fact | None) -> object:
+    return None if fact is None else (fact.value, fact.reason != "")
+
+
+def _kinds(by_layer: list[tuple[Layer, Facts]]) -> tuple[LayerKind, ...]:
+    """Layers of a stack with equal facts, reasons and lines aside where those are opaque."""
+    kinds: dict[tuple[str, tuple[object, ...]], list[int]] = {}
+    facts_of: dict[tuple[str, tuple[object, ...]], Facts] = {}
+    for layer, facts in by_layer:
+        same = tuple((key, repr(fact.value), fact.fields, fact.reason) for key, fact in facts.items())
+        kinds.setdefault((layer.stack, same), []).append(layer.number)
+        facts_of.setdefault((layer.stack, same), facts)
+    return tuple(LayerKind(key[0], tuple(numbers), facts_of[key]) for key, numbers in kinds.items())

@@ -1,0 +1,37 @@
+"""What each branch is multiplied by before it is added to the residual stream: 1.0 unless a field or number says so."""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import unwrap
+
+from kunport.variants.fact import Fact
+from kunport.variants.model import Layer
+from kunport.variants.stream import stream
+from kunport.variants.variant import Example, Found, Variant
+
+KEY = "residual.multiplier"
+
+
+def read(layer: Layer) -> Found:
+    """The factor; opaque where branches have different ones, or the stream cannot be followed."""
+    found, model = stream(layer), layer.model
+    factors = {float(unwrap(factor)) for factor in found.factors}
+    if layer.unknowns:
+        yield KEY, model.opaque(layer.unknowns[0])
+    elif found.lost or found.learned or len(factors) > 1:
+        learned = "a parameter multiplies a branch" if found.learned else "branches are multiplied by different numbers"
+        why = found.lost or learned
+        yield KEY, Fact(None, found.where, reason=f"{found.where}: {why}")
+    else:
+        yield KEY, model.fact(factors.pop() if factors else 1.0, found.where, "", *found.factors)
+
+
+VARIANT = Variant(
+    keys={KEY: "the factor"},
+    scope="layer",
+    read=read,
+    examples=(
+        Example("granite", 0.22, fields=("residual_multiplier",), config={"residual_multiplier": 0.22}),
+        Example("llama", 1.0, fields=()),
+    ),
+)

@@ -1,0 +1,242 @@
+"""The residual stream of a layer: which branches are added to it, and in what order things happen.
+
+The order is written as the field writes skeletons: ``r`` takes the residual, ``N`` is a norm, ``A`` attention or
+another mixer of tokens, ``M`` an MLP or experts, ``+`` an addition. What happens inside of a mixer or an MLP is not
+part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kunport_codegen.facts import Number
+from kunport_codegen.graph import Location, Node, refs
+from kunport_codegen.recognition.index import combine, number
+
+from kunport.variants.model import Layer, Model
+from kunport.variants.paths import projection
+
+_UNCHANGED = frozenset(("to", "type_as", "reshape", "dropout", "item", "squeeze", "unsqueeze"))
+
+
+@dataclass(slots=True)
+class Stream:
+    """What the residual stream of a layer goes through.
+
+    ``events`` are (place in the order of execution, letter); ``factors`` what branches are multiplied by, ``learned``
+    whether parameters are among them; ``where`` the line of the first addition; ``lost`` why the stream could not be
+    followed.
+    """
+
+    where: Location
+    events: list[tuple[float, str]] = field(default_factory=list)
+    factors: list[Number] = field(default_factory=list)
+    learned: bool = False
+    lost: str = ""
+
+    @property
+    def order(self) -> str:
+        """The events in order, each once."""
+        return " ".join(letter for _, letter in sorted(dict.fromkeys(self.events)))
+
+
+def stream(layer: Layer) -> Stream:
+    """The residual stream of a layer."""
+    if "stream" not in layer.memo:
+        layer.memo["stream"] = _Follower(layer).run()
+    found: Stream = layer.memo["stream"]
+    return found
+
+
+class _Follower:
+    """Follows the stream from the layer's input: ``values`` are the tensors that it was."""
+
+    def __init__(self, layer: Layer) -> None:
+        self.layer, self.model, self.index = layer, layer.model, layer.model.index
+        self.norms = layer.model.norm_of_output
+        self.values = [found] if (found := entry(layer)) is not None else []
+        self.found = Stream(layer.frame.where)
+        self.taken = set[int]()
+        self.mixing = {node for fact in layer.attentions for node in fact.nodes}
+        self.mixing |= {node for fact in layer.facts.get("Mixer", []) for node in fact.nodes}
+        self.mixing |= {node.id for node in layer.unread_mixing if not self.mixing or node.op != "conv1d"}
+
+    def run(self) -> Stream:
+        if not self.values:
+            self.found.lost = "the layer's input and output are not of one shape"
+            return self.found
+        for node in self.layer.nodes:
+            if node.op == "add":
+                self._addition(node)
+        if len(self.values) < 2:
+            self.found.lost = "nothing is added to the layer's input"
+        else:
+            self._end()
+        return self.found
+
+    def _addition(self, add: Node) -> None:
+        operands = [self._strip(self.index.producer(operand)) for operand in add.args[:2]]
+        for kept, other in (operands, operands[::-1]):
+            if kept is None or other is None or other.id in self.values:
+                continue
+            kept = self._unscaled(kept)
+            if kept.id in self.values or (self._normed(kept.id) is not None and self._reads(other)):
+                if kept.id not in self.values:
+                    self.values.append(kept.id)
+                    self._event(kept, "N")
+                read = [self._branch(branch) for branch in self._summands(other)]
+                for value in set().union(*read) or {kept.id}:
+                    self._take(value)
+                self._event(add, "+")
+                if len(self.values) == 1 or self.found.where == self.layer.frame.where:
+                    self.found.where = add.where
+                self.values.append(add.id)
+                return
+
+    def _reads(self, node: Node) -> bool:
+        """Whether a branch comes from the stream by more than a norm: it holds a product with a parameter."""
+        return any(projection(self.model, each) is not None for each in self._inside(node))
+
+    def _take(self, value: int) -> None:
+        """A branch reads a value of the stream: there the residual is taken, once for each value."""
+        if value not in self.taken:
+            self.taken.add(value)
+            self.found.events.append((self._start(value), "r"))
+
+    def _first(self) -> float:
+        return float(self.index.order[self.layer.nodes[0].id]) - 1
+
+    def _start(self, identifier: int) -> float:
+        """Just after the tensor was made, or the layer begins."""
+        if identifier == self.values[0]:
+            return self._first()
+        return self.index.order[identifier] + 0.5
+
+    def _event(self, node: Node, letter: str) -> None:
+        self.found.events.append((float(self.index.order[node.id]), letter))
+
+    def _summands(self, node: Node) -> list[Node]:
+        """The branches of a sum; a sum with parts of one MLP or mixer is one branch."""
+        if node.op == "add" and self.layer.place(node.frame) == "":
+            parts = [self._strip(self.index.producer(operand)) for operand in node.args[:2]]
+            if all(part is not None and self._reads(part) for part in parts):
+                self._event(node, "+")
+                return [each for part in parts if part is not None for each in self._summands(part)]
+        return [node]
+
+    def _branch(self, root: Node) -> set[int]:
+        """Norms and factors after what a branch computes, then that, then norms before it; the values it reads."""
+        node = root
+        while True:
+            if (norm := self.norms.get(node.id)) is not None and self._normed(node.id) is None:
+                self._event(node, "N")
+                inner = self._strip(self.index.nodes.get(norm.input))
+            elif (product := scaled(self.model, node)) is not None:
+                self.found.factors.append(product[1])
+                inner = self._strip(product[0])
+            elif (inner := self._learned(node)) is not None:
+                self.found.learned = True
+            else:
+                break
+            if inner is None:
+                break
+            node = inner
+        if (value := self._normed(node.id)) is not None:
+            self._event(node, "N")
+            return {value}
+        inside, read = list(self._inside(node)), set[int]()
+        for each in inside:
+            if each.id not in self.norms:
+                read.update(value for value in self.model.reads(each) if value in self.values)
+            elif (value := self._normed(each.id)) is not None:
+                self._event(each, "N")
+                read.add(value)
+        self._event(node, "A" if any(each.id in self.mixing for each in inside) else "M")
+        return read
+
+    def _inside(self, root: Node) -> Iterable[Node]:
+        """The nodes of a branch, back to values of the stream."""
+        pending, seen = [root.id], set[int]()
+        while pending:
+            node = self.index.nodes.get(pending.pop())
+            if node is None or node.id in seen or node.id in self.values or self.model.layer_of(node) is not self.layer:
+                continue
+            seen.add(node.id)
+            yield node
+            if node.id in self.norms:
+                if self._normed(node.id) is None:
+                    pending.append(self.norms[node.id].input)
+            else:
+                pending.extend(self.model.reads(node))
+                if node.body is not None:
+                    pending.extend(each.id for each in node.body.nodes)
+
+    def _end(self) -> None:
+        """A norm of the stream itself after the last addition; the layer's result has to be the stream."""
+        last = self.index.nodes.get(next(refs(self.layer.frame.output), -1))
+        stripped = self._strip(last)
+        node = self._unscaled(stripped) if stripped is not None else None
+        if node is not None and node.id not in self.values and self._normed(node.id) is not None:
+            self._event(node, "N")
+        elif node is None or node.id != self.values[-1]:
+            self.found.lost = self.found.lost or "the layer's result is not its input with branches added"
+
+    def _normed(self, output: int) -> int | None:
+        """The value of the stream that a norm reads; None for what is no norm, or of something else."""
+        norm = self.norms.get(output)
+        node = self._strip(self.index.nodes.get(norm.input)) if norm is not None else None
+        return node.id if node is not None and node.id in self.values else None
+
+    def _unscaled(self, node: Node) -> Node:
+        """A value of the stream that is multiplied before more is added to it; any other node itself."""
+        while node.id not in self.values and node.id not in self.norms:
+            product = scaled(self.model, node)
+            inner = self._strip(product[0]) if product is not None else self._learned(node)
+            if inner is None:
+                break
+            node = inner
+        return node
+
+    def _learned(self, node: Node) -> Node | None:
+        """The tensor that is multiplied by a parameter, which is no norm's."""
+        if node.op != "mul" or node.id in self.norms:
+            return None
+        for one, other in (node.args, node.args[::-1]):
+            if self.model.parameter(other) is not None:
+                return self._strip(self.index.producer(one))
+        return None
+
+    def _strip(self, node: Node | None) -> Node | None:
+        """The tensor behind operators that leave elements as they are, up to a norm or a value of the stream."""
+        while node is not None and node.id not in self.norms and node.id not in self.values and node.op in _UNCHANGED:
+            behind = self.index.producer(node.args[0])
+            if behind is None:
+                return None
+            node = behind
+        return node
+
+
+def entry(layer: Layer) -> int | None:
+    """The tensor that the stream enters as: the first input of the shape of the layer's output."""
+    nodes = layer.model.index.nodes
+    outputs = [nodes[each] for each in refs(layer.frame.output) if each in nodes]
+    if not outputs or outputs[0].shape is None:
+        return None
+    inputs = [each for each in refs(list(layer.frame.inputs.values())) if each in nodes]
+    return next((each for each in inputs if nodes[each].shape == outputs[0].shape), None)
+
+
+def scaled(model: Model, node: Node) -> tuple[Node, Number] | None:
+    """The tensor and the factor of a product or quotient with a number, also where a tensor holds the number."""
+    if node.op not in ("mul", "div") or len(node.args) != 2:
+        return None
+    for one, other in (node.args, node.args[::-1]):
+        tensor, holder = model.index.producer(one), model.index.strip(model.index.producer(other), "to")
+        value = number(holder.args[0] if holder is not None and holder.op == "tensor" else other)
+        if tensor is None or tensor.op == "tensor" or value is None:
+            continue
+        if node.op == "mul":
+            return tensor, value
+        return (tensor, combine("div", 1.0, value)) if one is node.args[0] else None
+    return None

@@ -1,0 +1,92 @@
+"""The way of the token ids to the first layer: embeddings, positions, factors and norms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kunport_codegen.expression import unwrap
+from kunport_codegen.facts import Norm, Number
+from kunport_codegen.graph import Location, Node, Ref
+
+from kunport.variants.fact import Fact
+from kunport.variants.model import Model
+from kunport.variants.stream import entry, scaled
+
+
+@dataclass(slots=True)
+class Embedded:
+    """What the first layer reads.
+
+    ``tokens`` is the look-up by token ids, ``factors`` what its result is multiplied by, ``norms`` what normalises it;
+    ``positions`` the node that makes positions and how; ``unknown`` a node that is not understood.
+    """
+
+    tokens: Node | None
+    factors: list[tuple[Number, Location]]
+    norms: list[Norm]
+    positions: tuple[str, Location] | None
+    unknown: Node | None
+
+
+def embedded(model: Model) -> Embedded:
+    """The way to the first layer, read once."""
+    if "embedded" not in model.memo:
+        model.memo["embedded"] = _read(model)
+    found: Embedded = model.memo["embedded"]
+    return found
+
+
+def _read(model: Model) -> Embedded:
+    start = entry(model.layers[0]) if model.layers else None
+    nodes = [] if start is None else [each for each in model.index.ancestors(start) if model.layer_of(each) is None]
+    found = Embedded(None, [], [], None, next((node for node in nodes if node.op == "unknown"), None))
+    for node in nodes:
+        if node.op == "embedding" and isinstance(node.args[0], Ref) and isinstance(node.args[1], Ref):
+            if _by_tokens(model, node):
+                found.tokens = found.tokens or node
+            else:
+                computed = model.index.constant(node.args[1].id)
+                found.positions = "sinusoidal" if computed else "learned", node.where
+        elif node.op in ("cos", "sin") and found.positions is None:
+            found.positions = "sinusoidal", node.where
+        elif (product := scaled(model, node)) is not None and _holds_tokens(found, product[0]):
+            found.factors.append((product[1], node.where))
+        elif (norm := model.norm_of_output.get(node.id)) is not None:
+            found.norms.append(norm)
+    return found
+
+
+def _by_tokens(model: Model, node: Node) -> bool:
+    """Whether a look-up is by the token ids themselves, not by positions counted from them."""
+    ids = model.index.ancestors(node.args[0].id)
+    return any(each.op == "input" for each in ids) and not any(each.op in ("cumsum", "arange") for each in ids)
+
+
+def _holds_tokens(found: Embedded, node: Node) -> bool:
+    """Whether a tensor is the look-up's result, as yet only multiplied."""
+    return found.tokens is not None and (node.id == found.tokens.id or node.shape == found.tokens.shape)
+
+
+def embedded_positions(model: Model) -> Fact:
+    """``learned`` or ``sinusoidal`` where a vector of the position is added to the embedding, else null."""
+    found = embedded(model)
+    where = found.tokens.where if found.tokens is not None else model.graph.modules[""].where
+    if found.unknown is not None:
+        return model.opaque(found.unknown)
+    return Fact(*found.positions) if found.positions is not None else Fact(None, where)
+
+
+def embedding_scale(model: Model) -> Fact:
+    """The product of the factors on token embeddings, 1.0 without any."""
+    found = embedded(model)
+    where = found.factors[0][1] if found.factors else found.tokens.where if found.tokens else None
+    if found.unknown is not None:
+        return model.opaque(found.unknown)
+    if where is None:
+        where = model.graph.modules[""].where
+        return Fact(None, where, reason=f"{where}: no look-up by token ids leads to the first layer")
+    value = 1.0
+    for factor, _ in found.factors:
+        value *= float(unwrap(factor))
+    sources = [factor for factor, _ in found.factors]
+    return model.fact(value, where, r"scale_?emb|emb\w*_(scale|multiplier)", *sources)

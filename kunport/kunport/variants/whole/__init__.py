@@ -1,0 +1,1 @@
+"""Variants of the model as a whole."""
