@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import libcst as cst
 from kunport_codegen.expression import symbol, unwrap
 from kunport_codegen.graph import DType, Graph, Node, refs
 
 from kunport.analysis.config_object import configuration_object
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.interpreter.calls import run_forward
+from kunport.analysis.invocation import build, run_arguments
 from kunport.analysis.library import Target
 from kunport.analysis.library.installed import installation
 from kunport.analysis.scoping import contain_leaks
@@ -19,7 +19,7 @@ from kunport.analysis.shapes import TensorType
 from kunport.analysis.source import Root
 from kunport.analysis.tied import class_constant, tied_tensors
 from kunport.analysis.tree import Tree, class_location
-from kunport.analysis.values import Bound, Function, Instance, SourceClass, Tensor, Value
+from kunport.analysis.values import Instance, SourceClass, Tensor, Value
 from kunport.errors import KunportError
 
 # The sizes that stand for any: a batch, and a length that no configuration has.
@@ -81,7 +81,7 @@ def assemble(
     interpreter.trace.begin(architecture)
     settings = configuration_object(interpreter, config, config_class)
     try:
-        model = interpreter.instantiate(cls, [settings], {})
+        model = build(interpreter, cls, settings)
     except (NotUnderstoodError, RaisedError) as problem:
         raise KunportError(
             f"{architecture} in {module} cannot be constructed: {problem}.", "Check its source."
@@ -130,22 +130,12 @@ def _run(interpreter: Interpreter, model: Instance) -> Value:
     with trace.inside(frame):
         kind = TensorType((BATCH, SEQUENCE), DType("int64"))
         ids = Tensor(trace.emit("input", ("input_ids",), kind=kind).id, kind)
-        options = {"use_cache": False} if _takes(interpreter, model, "use_cache") else {}
+        args, kwargs = run_arguments(interpreter, model, ids)
         try:
-            result = run_forward(interpreter, model, [], {"input_ids": ids, **options}, frame)
+            result = run_forward(interpreter, model, args, kwargs, frame)
         except (NotUnderstoodError, RaisedError) as problem:
             result = interpreter.unknown(str(problem), ids)
     return _logits(interpreter, result)
-
-
-def _takes(interpreter: Interpreter, model: Instance, name: str) -> bool:
-    method = interpreter.find(model, "forward")
-    function = method.function if isinstance(method, Bound) else method
-    if not isinstance(function, Function) or isinstance(function.node, cst.Lambda):
-        return False
-    parameters = function.node.params
-    named = {each.name.value for each in (*parameters.params, *parameters.kwonly_params)}
-    return name in named or parameters.star_kwarg is not None
 
 
 def _logits(interpreter: Interpreter, result: Value) -> Value:

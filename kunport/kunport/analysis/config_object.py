@@ -9,7 +9,8 @@ from kunport_codegen.graph import DType
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.interpreter.attributes import MISSING, class_member
 from kunport.analysis.interpreter.containers import lift
-from kunport.analysis.values import Class, Instance, NativeClass, SourceClass
+from kunport.analysis.intrinsics.configurations import configuration, part
+from kunport.analysis.values import Class, Instance, SourceClass
 
 # How the analysis runs the model, whatever the configuration says.
 _RUN = {
@@ -27,6 +28,7 @@ _RUN = {
     "use_cache": False,
     "pretraining_tp": 1,
 }
+configuration.members.update(_RUN)
 
 
 def configuration_object(
@@ -40,7 +42,7 @@ def configuration_object(
         config_class: (dotted module, name) of its class, None for an object without methods.
         path: how expressions name it below ``config``, "" for the configuration itself.
     """
-    cls: Class = NativeClass("configuration")
+    cls: Class = configuration
     if config_class is not None:
         try:
             found = interpreter.load(config_class[0]).get(config_class[1])
@@ -54,16 +56,18 @@ def configuration_object(
 
 def _object(interpreter: Interpreter, cls: Class, config: dict[str, Any], path: str) -> Instance:
     instance = Instance(cls)
+    without_class = cls in (configuration, part)
     parts = _parts(interpreter, cls)
     renamed = class_member(interpreter, cls.mro, "attribute_map")
     instance.renamed = dict(renamed) if isinstance(renamed, dict) and renamed else None
     for name, value in config.items():
         inner = f"{path}.{name}" if path else name
-        if isinstance(value, dict) and name in parts:
-            instance.attributes[name] = _object(interpreter, parts[name], value, inner)
+        if isinstance(value, dict) and (without_class or name in parts):
+            instance.attributes[name] = _object(interpreter, parts.get(name, part), value, inner)
         else:
             instance.attributes[name] = lift(value, inner)
-    instance.attributes.update(_RUN)
+    # Where no class says what fields there are, those of the run are only seen by who asks for them.
+    instance.attributes.update({key: each for key, each in _RUN.items() if not without_class or key in config})
     if (layers := instance.attributes.pop("per_layer_config", None)) is not None:
         interpreter.set_attribute(instance, "per_layer_config", layers)  # its setter derives what each layer reads
     return instance

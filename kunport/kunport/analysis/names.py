@@ -15,7 +15,7 @@ import libcst as cst
 
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError
-from kunport.analysis.intrinsics.registry import external
+from kunport.analysis.intrinsics.registry import PACKAGES, external
 from kunport.analysis.source import Chunk, Root, SourceFile, open_source
 from kunport.analysis.values import Opaque, PythonModule, Value
 
@@ -165,16 +165,15 @@ class Namespace:
     def _attempt(self, statement: ast.Try) -> list[ast.stmt]:
         """The body, or the first handler's where the body imports a package whose presence cannot be counted on."""
         imported = (inner for inner in statement.body if isinstance(inner, ast.Import | ast.ImportFrom))
-        absent = any(
-            isinstance(self.names.resolve(each.module, each.name), Opaque)
-            for inner in imported
-            for _, each in self.imports(inner)
-        )
-        if not absent:
+        if not any(self._is_absent(each) for inner in imported for _, each in self.imports(inner)):
             return [*statement.body, *statement.orelse]
         for inner in statement.body:
             self._note(inner, self._add_fallback)
         return statement.handlers[0].body if statement.handlers else []
+
+    def _is_absent(self, imported: Import) -> bool:
+        whole = imported.name is None and imported.module in PACKAGES
+        return not whole and isinstance(self.names.resolve(imported.module, imported.name), Opaque)
 
     def imports(self, statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Import]]:
         """The names that an import binds here. Star imports are remembered."""

@@ -34,10 +34,24 @@ def _declared(interpreter: Interpreter, model: Instance) -> dict[str, str]:
     """The patterns that the model ties under its configuration; that it does is a decision of the configuration."""
     keys = class_constant(interpreter, model, "_tied_weights_keys")
     config = class_constant(interpreter, model, "config")
-    if not isinstance(keys, dict) or not keys or not isinstance(config, Instance):
+    if not isinstance(keys, dict | list | tuple) or not keys or not isinstance(config, Instance):
         return {}
     ties = class_constant(interpreter, config, "tie_word_embeddings")
-    return keys if ties is not None and interpreter.truth(ties) else {}
+    if ties is None or not interpreter.truth(ties):
+        return {}
+    return keys if isinstance(keys, dict) else dict.fromkeys(keys, _input_embeddings(interpreter, model))
+
+
+def _input_embeddings(interpreter: Interpreter, model: Instance) -> str:
+    """The tensor that names alone are tied to, as Transformers 4 had it: the input embeddings' below the model."""
+    getter = class_constant(interpreter, model, "get_input_embeddings")
+    try:
+        with interpreter.handling():
+            embeddings = interpreter.call(getter, [], {})
+    except (NotUnderstoodError, RaisedError):
+        return ""
+    path = (embeddings.path or "") if isinstance(embeddings, Instance) else ""
+    return re.escape(f"{path.removeprefix(model.path or '').lstrip('.')}.weight") + "$"
 
 
 def class_constant(interpreter: Interpreter, instance: Instance, name: str) -> Value | None:

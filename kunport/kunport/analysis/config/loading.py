@@ -8,6 +8,7 @@ from typing import Any
 import libcst as cst
 
 from kunport.analysis.config.construction import construct
+from kunport.analysis.config.old_fields import with_old_fields
 from kunport.analysis.config.plain import plain_fields
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.interpreter.operations import describe
@@ -53,7 +54,8 @@ def load_config(target: Target) -> dict[str, Any]:
     if fields:
         fields["name_or_path"] = str(target.checkpoint or "")
     try:
-        return plain_fields(interpreter, construct(interpreter, cls, fields))
+        config = plain_fields(interpreter, construct(interpreter, cls, fields))
+        return with_old_fields(interpreter, config, cls, target.raw_config) if target.custom else config
     except RaisedError as problem:
         raise KunportError(
             f"{target.config_class} refuses the configuration: {problem.message.rstrip('.') or problem.name}.",

@@ -4,6 +4,7 @@ from . import (
     builtin_functions,
     builtin_types,
     decorators,
+    einops,
     masks,
     module_containers,
     module_leaves,
@@ -19,7 +20,7 @@ from .registry import NAMES, TENSOR_MEMBERS, external
 
 # Importing a family registers its names.
 FAMILIES = (
-    *(builtin_functions, builtin_types, decorators, masks, module_containers, module_leaves, modules, outputs),
+    *(builtin_functions, builtin_types, decorators, einops, masks, module_containers, module_leaves, modules, outputs),
     *(stacked, standard, tensors, torch, transformers),
 )
 

@@ -43,6 +43,8 @@ def _isinstance(interpreter: Interpreter, value: Value, kinds: Value) -> Value:
     if is_tensor(value):
         if not isinstance(value, Tensor) and name not in ("int", "float", "str", "bool", "dict"):
             raise NotUnderstoodError(f"the type of {describe(value)}")
+        if isinstance(kinds, Native):  # a parameter is known by its maker, `torch.nn.Parameter`
+            return value.state is not None and not value.state.buffer and kinds.name.endswith("Parameter")
         return name in ("Tensor", "LongTensor", "FloatTensor", "BoolTensor", "IntTensor")
     bare = unwrap(value)
     if name in ("dict", "Mapping", "OrderedDict"):

@@ -77,6 +77,16 @@ for _cls in (sequence, sequential, parameter_list, dictionary, parameter_diction
         _cls.members[_name] = Native(f"{_cls.name}.{_name}", _function, raw=True)
 
 
+@member(sequential, "__getattr__", raw=True)
+@member(dictionary, "__getattr__", raw=True)
+@member(parameter_dictionary, "__getattr__", raw=True)
+def _child(interpreter: Interpreter, this: Instance, name: Value) -> Value:
+    """What a dictionary of modules holds is also an attribute of it: ``self.transformer.wte``."""
+    if isinstance(this.items, dict) and name in this.items:
+        return this.items[name]
+    raise RaisedError("AttributeError", f"{this.cls.short} has no attribute {name}")
+
+
 @member(sequential, "forward", raw=True)
 def _sequential_forward(interpreter: Interpreter, this: Instance, x: Value) -> Value:
     for each in items(this):

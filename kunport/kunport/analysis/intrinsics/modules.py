@@ -73,6 +73,58 @@ def _parameters(interpreter: Interpreter, this: Instance, *args: Value, **option
     return [each for each in owned if isinstance(each, Tensor) and each.state is not None and not each.state.buffer]
 
 
+def _named(this: Instance) -> list[tuple[str, Value]]:
+    held = this.items.items() if isinstance(this.items, dict) else enumerate(this.items or ())
+    return [*this.attributes.items(), *((str(key), each) for key, each in held)]
+
+
+def _named_modules(this: Instance, prefix: str = "") -> list[tuple[str, Instance]]:
+    found = [(prefix, this)]
+    for name, each in _named(this):
+        if isinstance(each, Instance) and is_subclass(each.cls, module.name):
+            found += _named_modules(each, f"{prefix}.{name}" if prefix else name)
+    return found
+
+
+def _named_tensors(this: Instance, buffers: bool) -> list[tuple[str, Value]]:
+    return [
+        (f"{path}.{name}" if path else name, each)
+        for path, owner in _named_modules(this)
+        for name, each in _named(owner)
+        if isinstance(each, Tensor) and each.state is not None and each.state.buffer == buffers
+    ]
+
+
+@member(module, "named_modules")
+def _list_named_modules(interpreter: Interpreter, this: Instance, *args: Value, **options: Value) -> Value:
+    return _named_modules(this)
+
+
+@member(module, "named_children")
+def _list_named_children(interpreter: Interpreter, this: Instance) -> Value:
+    return [(name, each) for name, each in _named_modules(this)[1:] if "." not in name]
+
+
+@member(module, "named_parameters")
+def _list_named_parameters(interpreter: Interpreter, this: Instance, *args: Value, **options: Value) -> Value:
+    return _named_tensors(this, buffers=False)
+
+
+@member(module, "buffers")
+def _list_buffers(interpreter: Interpreter, this: Instance, *args: Value, **options: Value) -> Value:
+    return [each for _, each in _named_tensors(this, buffers=True)]
+
+
+@member(module, "named_buffers")
+def _list_named_buffers(interpreter: Interpreter, this: Instance, *args: Value, **options: Value) -> Value:
+    return _named_tensors(this, buffers=True)
+
+
+@member(module, "get_submodule")
+def _get_submodule(interpreter: Interpreter, this: Instance, target: Value) -> Value:
+    return dict(_named_modules(this))[target]
+
+
 @member(module, "apply", "train", "eval", "to", "requires_grad_", "float", "half", "cuda", "cpu", "compile", raw=True)
 def _itself(interpreter: Interpreter, this: Instance, *args: Value, **options: Value) -> Value:
     return this

@@ -10,6 +10,7 @@ from typing import Any
 from kunport.analysis.library.definitions import class_body, classes, read_source
 from kunport.analysis.library.installed import Installation
 from kunport.analysis.library.native import find_config_file
+from kunport.analysis.library.roots import configuration_class, model_classes
 from kunport.analysis.library.target import Target
 from kunport.errors import KunportError
 
@@ -26,19 +27,25 @@ def custom_target(
     """The target of code in a folder.
 
     ``model`` and ``config`` are references ``file.Class`` of ``auto_map``; where there is no ``model``, the first of
-    ``names`` (``architectures``) that a file of the folder defines is taken.
+    ``names`` (``architectures``) that a file of the folder defines is taken, else the one that looks like a model.
 
     Raises:
-        KunportError: a reference leads nowhere.
+        KunportError: a reference leads nowhere, or no class or several look like the model.
     """
     if model is not None:
         modeling, architecture = _resolve(folder, model)
     else:
         defined = modeling_classes(folder)
-        architecture = next(name for name in names if name in defined)
+        named = next((name for name in names if name in defined), None)
+        architecture = named or only_model(folder, model_classes(python_files(folder)))
         modeling = defined[architecture]
     source = read_source(modeling)
-    config_class = _declared_config(source, architecture)
+    beside = [each for each in python_files(folder) if each != modeling]
+    config_class = (
+        _declared_config(source, architecture)
+        or configuration_class([modeling], architecture)
+        or configuration_class([modeling, *beside], architecture)
+    )
     config_file = _find_config(library, folder, config_class) if config_class else None
     if config is not None:
         config_file, config_class = _resolve(folder, config)
@@ -62,8 +69,32 @@ def modeling_classes(path: Path) -> dict[str, Path]:
     """
     if path.is_file():
         return dict.fromkeys(classes(read_source(path)), path)
-    files = sorted(path.glob("*.py"), key=lambda file: file.name.startswith("modeling"))
-    return {name: file for file in files for name in classes(read_source(file))}
+    return {name: file for file in python_files(path) for name in classes(read_source(file))}
+
+
+def python_files(folder: Path) -> list[Path]:
+    """The Python files of a folder, modeling files last."""
+    return sorted(folder.glob("*.py"), key=lambda file: (file.name.startswith("modeling"), file.name))
+
+
+def only_model(place: Path, candidates: list[str]) -> str:
+    """The one candidate.
+
+    Raises:
+        KunportError: there is none, or there are several.
+    """
+    if not candidates:
+        others = ", ".join(list(modeling_classes(place))[-3:])
+        raise KunportError(
+            f"{place} defines no class for causal language modeling{f' (it has {others})' if others else ''}.",
+            "Give the file that defines the *ForCausalLM class, or name the class: FILE.py:CLASS.",
+        )
+    if len(candidates) > 1:
+        file = f"{place}" if place.is_file() else f"{place / 'FILE.py'}"
+        raise KunportError(
+            f"{place} defines several models ({', '.join(candidates)}).", f"Name the class: {file}:{candidates[0]}."
+        )
+    return candidates[0]
 
 
 def _resolve(folder: Path, reference: str) -> tuple[Path, str]:

@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from kunport.analysis.library import raw_config
-from kunport.analysis.library.custom import custom_target, modeling_classes
+from kunport.analysis.library.custom import custom_target, modeling_classes, only_model
 from kunport.analysis.library.installed import Installation, installation
 from kunport.analysis.library.native import native_target, text_decoder_cure
+from kunport.analysis.library.roots import model_classes
 from kunport.analysis.library.target import Target
 from kunport.errors import KunportError
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_CLASS_OF_FILE = re.compile(r"(.+\.py):(\w+)")
 
 
 def locate(model: str | Path) -> Target:
     """The target that a checkpoint folder, a modeling file, an architecture or a model type names.
+
+    ``FILE.py:CLASS`` names one of several models of a file.
 
     An architecture and a model type are those of the installed Transformers, with the configuration class's
     defaults. A name that exists as a path is a path, except that a folder without ``config.json`` does not hide a
@@ -30,15 +34,16 @@ def locate(model: str | Path) -> Target:
     name = str(model)
     if not name:
         raise KunportError("No model is named.", "Give a checkpoint folder, a modeling file, a class or a model type.")
+    named = _CLASS_OF_FILE.fullmatch(name)
     try:
-        path = Path(model).expanduser()
+        path = Path(named[1] if named else model).expanduser()
         is_folder, is_file = path.is_dir(), path.is_file()
     except (OSError, RuntimeError):  # a name that is too long, or of an unknown user's home
         is_folder = is_file = False
     if is_folder and ((path / "config.json").exists() or name not in installation().causal):
         return _from_folder(path)
     if is_file:
-        return _from_file(path)
+        return _from_file(path, named[2] if named else None)
     if isinstance(model, Path) or name.endswith((".py", "/", ".json")) or name.startswith((".", "/", "~")):
         raise KunportError(f"There is no file or folder {name}.", "Check the path.")
     if _HUB_ID.fullmatch(name):
@@ -79,12 +84,15 @@ def _from_folder(folder: Path) -> Target:
     names, auto = raw_config.architectures(raw), raw_config.auto_classes(raw)
     model_type = raw_config.text_field(raw, "model_type")
     library = installation()
-    # Transformers takes its own code where it has the model type, and the folder's only otherwise.
-    if model_type in library.configs:
-        return _native_checkpoint(folder, raw, model_type, names, library)
     reference = auto.get("AutoModelForCausalLM")
+    # Transformers takes its own code where it has the model type, and the folder's only otherwise. A class of another
+    # name is meant to be taken from the folder all the same.
+    if model_type in library.configs and not _is_own_class(folder, reference, library.causal.get(str(model_type))):
+        return _native_checkpoint(folder, raw, model_type, names, library)
     if reference is not None or any(name in modeling_classes(folder) for name in names):
         return custom_target(library, folder, raw, reference, names, auto.get("AutoConfig"), model_type)
+    if not names and any(folder.glob("*.py")):
+        return custom_target(library, folder, raw, None, [], auto.get("AutoConfig"), model_type)
     if model_type is None and not names:
         raise KunportError(
             f"{folder / 'config.json'} names no model (neither architectures nor model_type).",
@@ -97,6 +105,12 @@ def _from_folder(folder: Path) -> Target:
             " Give a checkpoint folder, a modeling file or such a class."
         ),
     )
+
+
+def _is_own_class(folder: Path, reference: str | None, native: str | None) -> bool:
+    """Whether ``auto_map`` names a class that lies in the folder and that Transformers has under no such name."""
+    file, _, name = (reference or "").rpartition("--")[2].rpartition(".")
+    return bool(file) and name != native and (folder / f"{file}.py").is_file()
 
 
 def _native_checkpoint(
@@ -118,32 +132,24 @@ def _native_checkpoint(
     return native_target(library, model_type, raw=raw, checkpoint=folder)
 
 
-def _from_file(path: Path) -> Target:
+def _from_file(path: Path, architecture: str | None) -> Target:
     library = installation()
     if path.suffix != ".py":
         raise KunportError(f"{path} is not a Python file.", "Give a modeling file or the folder of a checkpoint.")
-    defined = list(modeling_classes(path))
-    heads = [name for name in defined if name.endswith(("ForCausalLM", "LMHeadModel"))]
     file = path.resolve()
+    defined = list(modeling_classes(path))
     if library.contains(file):
-        heads = [name for name in defined if _is_decoder(name, library)] or heads
-    if not heads:
-        others = ", ".join(defined[-3:])
-        raise KunportError(
-            f"{path} defines no class for causal language modeling{f' (it has {others})' if others else ''}.",
-            "Give the file that defines the *ForCausalLM class.",
-        )
-    if len(heads) > 1:
-        raise KunportError(
-            f"{path} defines several models ({', '.join(heads)}).", "Name the class, or give a checkpoint folder."
-        )
-    if library.contains(file):
-        return _from_name(heads[0], library)
+        decoders = [name for name in defined if _is_decoder(name, library)]
+        return _from_name(architecture or only_model(path, decoders or model_classes([path])), library)
+    if architecture is None:
+        architecture = only_model(path, model_classes([path]))
+    elif architecture not in defined:
+        raise KunportError(f"{path} defines no class {architecture}.", f"It has {', '.join(defined[-8:])}.")
     folder = path.parent
     raw = raw_config.read_raw_config(folder) if (folder / "config.json").is_file() else {}
     config = raw_config.auto_classes(raw).get("AutoConfig")
     model_type = raw_config.text_field(raw, "model_type")
-    return custom_target(library, folder, raw, f"{path.stem}.{heads[0]}", [], config, model_type)
+    return custom_target(library, folder, raw, f"{path.stem}.{architecture}", [], config, model_type)
 
 
 def _is_decoder(architecture: str, library: Installation) -> bool:

@@ -246,14 +246,45 @@ def test_custom_code_whose_class_is_missing_is_refused(custom):
         locate(custom)
 
 
-def test_transformers_own_code_comes_before_the_folders(custom):
-    write_config(
-        custom,
-        model_type="llama",
-        auto_map={"AutoModelForCausalLM": "modeling_foo.FooForCausalLM"},
-        architectures=["X"],
-    )
-    assert locate(custom).architecture == "LlamaForCausalLM"
+@pytest.mark.parametrize("name", ["LlamaForCausalLM", "FooForCausalLM"])
+def test_transformers_own_code_comes_before_the_folders_class_of_the_same_name(custom, name):
+    (custom / "modeling_foo.py").write_text(f"class {name}:\n    pass\n")
+    auto = {"AutoModelForCausalLM": f"modeling_foo.{name}"}
+    write_config(custom, model_type="llama", auto_map=auto, architectures=["X"])
+    target = locate(custom)
+    assert (target.architecture, target.custom) == (name, name == "FooForCausalLM")
+
+
+TWO_MODELS = """
+import torch.nn as nn
+class Args: pass
+class Block(nn.Module): pass
+class Small(nn.Module):
+    def __init__(self, args: Args):
+        self.emb, self.block = nn.Embedding(3, 3), Block()
+class Large(Small):
+    def __init__(self, config: "Args" = None):
+        self.blocks = [Block()]
+class Probe(nn.Module):
+    def __init__(self, dim): ...
+"""
+
+
+def test_a_class_of_a_file_can_be_named(tmp_path):
+    (tmp_path / "m.py").write_text(TWO_MODELS)
+    target = locate(f"{tmp_path / 'm.py'}:Small")
+    assert (target.architecture, target.config_class) == ("Small", "Args")
+    assert (
+        locate(tmp_path / "m.py").architecture == "Large"
+    )  # Small is a part of it: what it is made of comes from there
+    with pytest.raises(KunportError, match="defines no class Medium"):
+        locate(f"{tmp_path / 'm.py'}:Medium")
+
+
+def test_a_folder_whose_configuration_names_no_class_is_read_for_its_model(tmp_path):
+    (tmp_path / "net.py").write_text(TWO_MODELS)
+    (tmp_path / "config.json").write_text('{"dim": 3}')
+    assert locate(tmp_path).architecture == "Large"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,128 @@
+"""How a model of custom code is called: what its constructor and its forward take.
+
+A model of Transformers is built from its configuration object and run on ``input_ids``. Other code takes a
+dictionary, the hyperparameters one by one, or token ids under any name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+import libcst as cst
+
+from kunport.analysis.interpreter import Interpreter
+from kunport.analysis.interpreter.attributes import class_member
+from kunport.analysis.intrinsics.configurations import configuration
+from kunport.analysis.values import Bound, Function, Instance, SourceClass, Value
+from kunport.errors import KunportError
+
+_TOKENS = ("input_ids", "tokens", "token_ids", "idx", "ids", "x", "inputs", "input", "input_tokens", "src", "input_seq")
+# What stands for no past: the place of the first token.
+_PLACES = ("start_pos", "start", "offset", "past_length", "past_len", "position_offset", "start_position")
+_WHOLE = ("config", "configuration", "conf", "cfg", "args", "params", "hparams", "hp", "hps", "opt", "opts", "options")
+_CURE = "Give them with --config FILE, a JSON object of fields."
+
+
+def build(interpreter: Interpreter, cls: SourceClass, settings: Instance) -> Value:
+    """An instance of the model: from the configuration object, or from its fields by name.
+
+    Raises:
+        KunportError: the model needs values that nothing gives.
+    """
+    function = class_member(interpreter, cls.mro, "__init__")
+    if not isinstance(function, Function) or isinstance(function.node, cst.Lambda):
+        return interpreter.instantiate(cls, [settings], {})
+    parameters, fields = function.node.params, settings.attributes
+    positional = _names(parameters.posonly_params, parameters.params)[1:]
+    names = positional + _names(parameters.kwonly_params)
+    if not names and not isinstance(parameters.star_arg, cst.Param):
+        given = fields if parameters.star_kwarg is not None else {}
+        return interpreter.instantiate(cls, [], dict(given))
+    if not names or _is_whole(function.node, names, fields):
+        model = interpreter.instantiate(cls, [settings] if positional or not names else [], {})
+        _check_fields(interpreter, cls, settings, names[0] if names else "config")
+        return model
+    required = [name for name in names if name not in function.defaults]
+    if missing := [name for name in required if name not in fields]:
+        raise KunportError(
+            f"{cls.name} is built from {', '.join(required)}, and nothing gives {', '.join(missing)}.", _CURE
+        )
+    return interpreter.instantiate(cls, [], {name: fields[name] for name in names if name in fields})
+
+
+def _names(*groups: Sequence[cst.Param]) -> list[str]:
+    return [each.name.value for group in groups for each in group]
+
+
+def _is_whole(node: cst.FunctionDef, names: list[str], fields: dict[str, Value]) -> bool:
+    """Whether the first parameter is the configuration as a whole, not one field of several."""
+    first = names[0]
+    if first in fields and not isinstance(fields[first], dict | Instance):
+        return False
+    if first.rpartition("_")[2] in _WHOLE or first.endswith(("config", "args", "cfg")):
+        return True
+    holders = [each.value for each in _walk(node) if isinstance(each, cst.Attribute | cst.Subscript)]
+    return len(names) == 1 or any(isinstance(each, cst.Name) and each.value == first for each in holders)
+
+
+def _walk(node: cst.CSTNode) -> list[cst.CSTNode]:
+    return [node, *(inner for child in node.children for inner in _walk(child))]
+
+
+def _check_fields(interpreter: Interpreter, cls: SourceClass, settings: Instance, name: str) -> None:
+    """Where the source gives no defaults and a field was missing: names all fields that the file reads.
+
+    Raises:
+        KunportError: so it is.
+    """
+    reasons = [str(node.args[0]) for node in interpreter.trace.nodes if node.op == "unknown"]
+    if settings.cls is not configuration or not any(f"{configuration.name} has no" in reason for reason in reasons):
+        return
+    file = cls.scope.namespace.file
+    missing = [f"{name}.{field}" for field in _fields_read(file.check(), name) if field not in settings.attributes]
+    raise KunportError(
+        f"{cls.name} in {file.name} reads {', '.join(missing)}, and nothing gives {'them' if missing[1:] else 'it'}.",
+        _CURE,
+    )
+
+
+def _fields_read(tree: ast.Module, name: str) -> list[str]:
+    """Fields of the object called ``name`` (or ``self.name``) that a file reads, in order, but for its methods."""
+    called = {id(each.func) for each in ast.walk(tree) if isinstance(each, ast.Call)}
+    found: dict[str, None] = {}
+    for each in ast.walk(tree):
+        match each:
+            case ast.Attribute(value=ast.Name(id=holder) | ast.Attribute(attr=holder), attr=field, ctx=ast.Load()):
+                if holder == name and id(each) not in called:
+                    found.setdefault(field)
+            case ast.Subscript(value=ast.Name(id=holder) | ast.Attribute(attr=holder), slice=ast.Constant(value=field)):
+                if holder == name and isinstance(field, str):
+                    found.setdefault(field)
+    return list(found)
+
+
+def run_arguments(interpreter: Interpreter, model: Instance, ids: Value) -> tuple[list[Value], dict[str, Value]]:
+    """What the model's forward is called with: token ids, no past, no cache.
+
+    An argument that it needs besides is 0 where it is the place of the first token, else None, which is noted.
+    """
+    method = interpreter.find(model, "forward")
+    function = method.function if isinstance(method, Bound) else method
+    if not isinstance(function, Function) or isinstance(function.node, cst.Lambda):
+        return [ids], {}
+    parameters = function.node.params
+    positional = _names(parameters.posonly_params, parameters.params)[1:]
+    names = positional + _names(parameters.kwonly_params)
+    wild = parameters.star_kwarg is not None
+    tokens = next((name for name in _TOKENS if name in names), None) or next(iter(positional), None)
+    if tokens is None:
+        return ([], {"input_ids": ids}) if wild else ([ids], {})
+    given = {tokens: ids}
+    if "use_cache" in names or wild:
+        given["use_cache"] = False
+    for name in names:
+        if name not in function.defaults and name not in given:
+            given[name] = 0 if name in _PLACES else None
+            interpreter.trace.note(f"{interpreter.trace.where}: forward's argument {name} is taken as {given[name]}")
+    return [], given

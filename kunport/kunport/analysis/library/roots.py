@@ -1,0 +1,107 @@
+"""Which class of a file or folder is the model, where nothing names it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+from kunport.analysis.library.definitions import classes, read_source
+
+_HEADS = ("ForCausalLM", "LMHeadModel")
+_MODULES = {"Module", "PreTrainedModel", "GenerationMixin", "LightningModule", "Sequential"}
+_EMBEDDINGS = {"Embedding", "embedding"}
+_CONFIGURATIONS = ("Config", "Configuration", "Args", "Arguments", "Params", "HParams", "Hyperparameters")
+
+Definition = ast.ClassDef | ast.FunctionDef
+
+
+def model_classes(files: Iterable[Path]) -> list[str]:
+    """Names of the classes that may be the model: those that end as causal language models do, else the roots.
+
+    A root is a module with a token embedding in it that no other module of these files is made of.
+    """
+    files = list(files)
+    heads = [name for path in files for name in classes(read_source(path)) if name.endswith(_HEADS)]
+    return heads or _roots(_definitions(files))
+
+
+def configuration_class(files: Iterable[Path], architecture: str) -> str | None:
+    """The class of the first argument of a model's constructor: by its annotation or default, else by its name.
+
+    By name only where one class of the files has a name that configurations have.
+    """
+    definitions = _definitions(files)
+    classes = {name for name, node in definitions.items() if isinstance(node, ast.ClassDef)}
+    constructor = _constructor(definitions, architecture)
+    if constructor is not None:
+        arguments = [*constructor.args.args, *constructor.args.kwonlyargs][1:2]
+        hints = [*(each.annotation for each in arguments if each.annotation), *constructor.args.defaults[:1]]
+        named = [word for hint in hints for word in _words(hint) if word in classes]
+        if named:
+            return named[0]
+    likely = [name for name in sorted(classes) if name.endswith(_CONFIGURATIONS) and not _is_module(definitions, name)]
+    return likely[0] if len(likely) == 1 else None
+
+
+def _definitions(files: Iterable[Path]) -> dict[str, Definition]:
+    found: dict[str, Definition] = {}
+    for path in files:
+        try:
+            body = ast.parse(read_source(path)).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue  # the analysis itself names the line, if the file is reached
+        found |= {each.name: each for each in body if isinstance(each, Definition)}
+    return found
+
+
+def _roots(definitions: dict[str, Definition]) -> list[str]:
+    uses = {name: set(_words(node)) for name, node in definitions.items()}
+    modules = [name for name in definitions if _is_module(definitions, name)]
+    inside = {name: _reached(uses, name) for name in modules}
+    parts = {part for name in modules for part in inside[name] - {name}}
+    roots = [name for name in modules if name not in parts]
+    return [name for name in roots if _EMBEDDINGS & set().union(*(uses[each] for each in inside[name]))]
+
+
+def _reached(uses: dict[str, set[str]], name: str) -> set[str]:
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        one = pending.pop()
+        if one not in found:
+            found.add(one)
+            pending += uses[one] & uses.keys()
+    return found
+
+
+def _words(node: ast.AST) -> list[str]:
+    """Names, attributes and (for annotations written as text) strings in a piece of source."""
+    words = []
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            words.append(each.id)
+        elif isinstance(each, ast.Attribute):
+            words.append(each.attr)
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value.isidentifier():
+            words.append(each.value)
+    return words
+
+
+def _is_module(definitions: dict[str, Definition], name: str, seen: frozenset[str] = frozenset()) -> bool:
+    node = definitions.get(name)
+    if not isinstance(node, ast.ClassDef) or name in seen:
+        return name in _MODULES or name.endswith("PreTrainedModel")
+    words = [word for base in node.bases for word in _words(base)]
+    return any(_is_module(definitions, word, seen | {name}) for word in words)
+
+
+def _constructor(definitions: dict[str, Definition], name: str) -> ast.FunctionDef | None:
+    node = definitions.get(name)
+    if not isinstance(node, ast.ClassDef):
+        return None
+    for each in node.body:
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__":
+            return each
+    bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id != name]
+    return next((found for base in bases if (found := _constructor(definitions, base)) is not None), None)
