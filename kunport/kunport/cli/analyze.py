@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kunport.cli.arguments import Verbs, add_model
-from kunport.cli.terminal import say, write
-from kunport.text import parameters
+from kunport.cli.arguments import FORMATS, Verbs, add_model
+from kunport.cli.conditions import CONDITIONS, DEFAULT, failing
+from kunport.cli.terminal import clean, note, write
 
 if TYPE_CHECKING:
-    from kunport.description import Description, Line
-
-_WIDTH = 88  # columns of a line's text before its place in the source
+    from kunport.analysis import Analysis
 
 
 def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParser) -> None:
@@ -21,62 +20,46 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
         "analyze",
         parents=[common],
         help="say what a model does, and what it does differently",
-        description="Reads a model's source without running it. Exit status 1 where something is not understood.",
+        description="Reads a model's source without running it, and the headers of its weights. Exit status 1 where "
+        "something is not understood or the weights do not fit, or as --fail-on says.",
     )
     add_model(parser)
-    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="write there instead of printing, whole or not at all"
+    )
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        choices=(*CONDITIONS, "nothing"),
+        help=f"when to exit with status 1; may be repeated (default: {' and '.join(DEFAULT)})",
+    )
+    parser.set_defaults(run=run, formats=FORMATS)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the description and the weight proof; 1 where the model is not understood or its weights do not fit."""
+    """Print or write the answer; 1 where a condition of --fail-on holds."""
     import kunport
     from kunport.description import describe
+    from kunport.report.formats import Answer, render
 
     analysis = kunport.analyze(options.model)
-    description, weights = describe(analysis.graph), kunport.prove_weights(analysis)
-    if options.format == "json":
-        from kunport.report.document import as_json
-
-        write(as_json(None, description, weights))
+    answer = Answer(describe(analysis.graph), kunport.prove_weights(analysis), _folder(analysis, options.model))
+    document = clean(render(answer, options.format))
+    if options.output is None:
+        write(document)
     else:
-        print_description(description)
-        if weights is not None:
-            from kunport.report.weights import weight_lines
+        from kunport.report.files import write_document
 
-            say("\nWeights")
-            for text in weight_lines(weights):
-                say(f"    {text}")
-    return 0 if description.understood and (weights is None or weights.fits) else 1
-
-
-def print_description(description: Description) -> None:
-    """The description as text: groups of lines, ``*`` where the model differs from a Llama, then the verdict."""
-    from kunport.description import name_layers
-
-    size = f"{description.layers} layers, {parameters(description.parameters)} parameters"
-    say(f"{description.architecture} ({description.model_type}): {size}")
-    for title, lines in description.groups.items():
-        say(f"\n{title[:1].upper()}{title[1:]}")
-        for line in lines:
-            say(_row(line, name_layers(line.layers, description.layers)))
-    if description.notes:
-        say("\nNotes")
-        for text in description.notes:
-            say(f"    {text}")
-    if description.understood:
-        say("\nUnderstood: every operation. `*` marks what a Llama does not do.")
-    else:
-        print_unknowns(description)
+        write_document(options.output, document)
+    reasons = failing(options.fail_on or DEFAULT, analysis, answer)
+    if options.fail_on or options.output:
+        for reason in reasons:
+            note(f"kunport: {reason}")
+    return 1 if reasons else 0
 
 
-def print_unknowns(description: Description) -> None:
-    """What stands in the way of an adapter, with file, line and reason."""
-    count = len(description.unknowns)
-    say(f"\n{description.architecture} cannot be ported yet: {count} thing{'s' if count > 1 else ''} in the way.")
-    for unknown in description.unknowns:
-        say(f"    {unknown}")
-
-
-def _row(line: Line, layers: str) -> str:
-    text = f"{line.text}  [{layers}]" if layers else line.text
-    return f"  {' ' if line.usual else '*'} {text:<{_WIDTH}}  {line.where}"
+def _folder(analysis: Analysis, model: str) -> Path | None:
+    """The folder that names of the user's own source files are relative to."""
+    if analysis.checkpoint is not None:
+        return analysis.checkpoint
+    return Path(model).parent if Path(model).is_file() else None

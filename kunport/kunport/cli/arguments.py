@@ -7,6 +7,9 @@ from pathlib import Path
 
 Verbs = argparse._SubParsersAction  # what `add_subparsers` returns; argparse has no public name for it
 
+PLAIN_FORMATS = ("text", "json")
+FORMATS = (*PLAIN_FORMATS, "markdown", "html", "sarif")
+
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """MODEL, as every verb that reads a model takes it."""

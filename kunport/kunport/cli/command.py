@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from kunport.cli import analyze, generate, port, tiny, validate
+from kunport.cli.arguments import FORMATS, PLAIN_FORMATS
 from kunport.cli.terminal import accept_any_text, note, say
 from kunport.errors import KunportError, NotPortableError
 from kunport.text import visible
@@ -36,9 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; ``arguments`` are the process's by default."""
     arguments = sys.argv[1:] if arguments is None else arguments
     accept_any_text()
-    options = argparse.Namespace(debug="--debug" in arguments, format="text")
+    options = argparse.Namespace(debug="--debug" in arguments, format="text", formats=PLAIN_FORMATS)
     try:
         _parser().parse_args(arguments, options)
+        _check_format(options)
         status: int = options.run(options)
         sys.stdout.flush()
         return status
@@ -63,20 +65,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)  # before or after the verb
-    common.add_argument("--format", choices=("text", "json"), help="of what is printed (default: text)")
-    common.add_argument("--debug", action="store_true", help="show where an error was raised")
     parser = _Parser(
         prog="kunport",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common],
+        parents=[_common(FORMATS)],
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in VERBS:
-        verb.add_to(verbs, common)
+        verb.add_to(verbs, _common(FORMATS if verb is analyze else PLAIN_FORMATS))
     return parser
+
+
+def _common(formats: Sequence[str]) -> argparse.ArgumentParser:
+    """The options that may stand before or after the verb."""
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    common.add_argument("--format", choices=formats, help="of what is printed (default: text)")
+    common.add_argument("--debug", action="store_true", help="show where an error was raised")
+    return common
+
+
+def _check_format(options: argparse.Namespace) -> None:
+    if options.format not in options.formats:
+        raise KunportError(f"Only `kunport analyze` writes {options.format}.", f"Use {' or '.join(options.formats)}.")
 
 
 class _Version(argparse.Action):

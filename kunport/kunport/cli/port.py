@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from kunport.cli.analyze import print_unknowns
 from kunport.cli.arguments import Verbs, add_model, add_output
-from kunport.cli.terminal import quiet_libraries, write
+from kunport.cli.terminal import quiet_libraries, say, write
 from kunport.cli.validate import print_verdict
 
 
@@ -38,5 +37,8 @@ def run(options: argparse.Namespace) -> int:
     elif options.format == "json":
         write(as_json(None, port.description))
     else:
-        print_unknowns(port.description)
+        from kunport.report.formats.text import verdict_lines
+
+        for line in ("", *verdict_lines(port.description)):
+            say(line)
     return 0 if port.passed else 1

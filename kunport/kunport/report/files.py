@@ -36,11 +36,24 @@ def write_report(folder: Path, report: Report | None, description: Description |
     return folder / PAGE, folder / DATA
 
 
+def write_document(path: Path, document: str) -> None:
+    """Write one file, in place of an older one, whole or not at all.
+
+    Raises:
+        KunportError: it cannot be written.
+    """
+    try:
+        replace(path, document)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise KunportError(f"Cannot write {path}: {reason}.", "Choose another place with --output.") from error
+
+
 def replace(path: Path, text: str) -> None:
     """Give a file new contents in one step: a reader, or a crash at any moment, finds the old or the new ones."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

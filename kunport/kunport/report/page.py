@@ -10,17 +10,27 @@ from markupsafe import Markup
 
 from kunport import text
 from kunport.report import summary
-from kunport.report.plots import error_plot, memory_plot
+from kunport.report.weights import weight_lines
 
 if TYPE_CHECKING:
+    from kunport.analysis.weights import WeightProof
     from kunport.description import Description
     from kunport.validation.report import Report
 
 _DECADES = 6  # of error that the bars in the table span, the limit at their end
 
 
-def render_page(report: Report | None, description: Description | None = None) -> str:
-    """The page. Foreign strings are escaped, and made visible where they could steer a display."""
+def render_page(
+    report: Report | None,
+    description: Description | None = None,
+    weights: WeightProof | None = None,
+    *,
+    beside: bool = True,
+) -> str:
+    """The page. Foreign strings are escaped, and made visible where they could steer a display.
+
+    ``beside`` says that ``report.json`` lies beside the page.
+    """
     environment = Environment(
         loader=PackageLoader("kunport.report"),
         autoescape=True,
@@ -39,6 +49,9 @@ def render_page(report: Report | None, description: Description | None = None) -
     return environment.get_template("page.html.jinja").render(
         report=report,
         description=description,
+        weights=weights,
+        weight_lines=weight_lines,
+        beside=beside,
         title=_title(report, description),
         summary=summary,
         plots=_plots(report),
@@ -59,6 +72,8 @@ def _title(report: Report | None, description: Description | None) -> str:
 def _plots(report: Report | None) -> dict[str, Markup]:
     if report is None or not report.batches:
         return {}
+    from kunport.report.plots import error_plot, memory_plot  # matplotlib comes with validation
+
     return {
         "errors": error_plot(report.batches, report.limits.log_probability),
         "memory": memory_plot(report.batches),

@@ -47,7 +47,7 @@ def test_every_verb_explains_itself(capsys, verb):
         main([*verb.split(), "--help"])
     out = capsys.readouterr().out
     assert out.startswith(f"usage: kunport {verb} ")
-    assert "--format {text,json}" in out
+    assert "--format {text,json" in out
 
 
 def fail_with(monkeypatch, error):
