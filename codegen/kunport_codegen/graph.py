@@ -100,6 +100,7 @@ class Body:
     after a turn); the loop's ``item`` k is the k-th of them after the last turn. ``skip`` names a
     boolean tensor: a turn in which it is true changes nothing. Where the rows are whole numbers
     (a loop over positions), the symbol ``turn_VARIABLE`` is the row's number in scalars of the body.
+    A list that each turn appends a tensor to is one tensor, of which ``stack`` and ``cat`` join the rows.
     """
 
     variable: int

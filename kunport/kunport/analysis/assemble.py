@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kunport_codegen.expression import symbol, unwrap
+from kunport_codegen.expression import Scalar, symbol, unwrap
 from kunport_codegen.graph import DType, Graph, Node, refs
 
 from kunport.analysis.config_object import configuration_object
@@ -19,11 +19,11 @@ from kunport.analysis.shapes import TensorType
 from kunport.analysis.source import Root
 from kunport.analysis.tied import class_constant, tied_tensors
 from kunport.analysis.tree import Tree, class_location
-from kunport.analysis.values import Instance, SourceClass, Tensor, Value
+from kunport.analysis.values import Instance, SourceClass, Tensor, Unknown, Value
 from kunport.errors import KunportError
 
 # The sizes that stand for any: a batch, and a length that no configuration has.
-BATCH, SEQUENCE = symbol("batch", 2), symbol("sequence", 11)
+BATCH, LENGTH = symbol("batch", 2), 11
 _BASE = "base_model_prefix"
 _IGNORED = "_keys_to_ignore_on_load_unexpected"
 
@@ -45,14 +45,37 @@ class Reading:
     ignored: list[str]
 
 
-def read_target(target: Target, config: dict[str, Any]) -> Reading:
-    """Reads a located model under an effective configuration. Raises as `assemble` does."""
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """A model that was built and can be run.
+
+    Attributes:
+        interpreter: which built it, and holds the record.
+        model, tree: the model, and its modules by path.
+        architecture, config: as they were asked for.
+        nodes: how many nodes the constructor made.
+    """
+
+    interpreter: Interpreter
+    model: Instance
+    tree: Tree
+    architecture: str
+    config: dict[str, Any]
+    nodes: int
+
+
+def read_target(target: Target, config: dict[str, Any], length: int = LENGTH) -> Reading:
+    """Reads a located model under an effective configuration. See `assemble`."""
+    return assemble(target.module, target.architecture, roots_of(target), config, config_class_of(target), length)
+
+
+def roots_of(target: Target) -> list[Root]:
+    """Where the source of a model is looked for."""
     transformers = Root(installation().root, "transformers")
-    roots = [Root(target.root), transformers] if target.custom else [transformers]
-    return assemble(target.module, target.architecture, roots, config, _config_class(target))
+    return [Root(target.root), transformers] if target.custom else [transformers]
 
 
-def _config_class(target: Target) -> tuple[str, str] | None:
+def config_class_of(target: Target) -> tuple[str, str] | None:
     """Dotted module and name of the configuration's class."""
     if target.config_class is None or target.config_file is None:
         return None
@@ -61,7 +84,12 @@ def _config_class(target: Target) -> tuple[str, str] | None:
 
 
 def assemble(
-    module: str, architecture: str, roots: list[Root], config: dict[str, Any], config_class: tuple[str, str] | None
+    module: str,
+    architecture: str,
+    roots: list[Root],
+    config: dict[str, Any],
+    config_class: tuple[str, str] | None,
+    length: int = LENGTH,
 ) -> Reading:
     """Reads a model.
 
@@ -71,10 +99,21 @@ def assemble(
         roots: where the source is looked for.
         config: the effective configuration as plain data.
         config_class: (dotted module, name) of the configuration's class, None for a configuration without one.
+        length: of the sequence where the source decides something on it; `Graph.sizes` lists such decisions.
 
     Raises:
         KunportError: the source is not valid Python, or does not define the architecture.
     """
+    made = construct(module, architecture, roots, config, config_class)
+    graph = graph_of(made, logits(run(made, symbol("sequence", length))))
+    base, ignored = class_constant(made.interpreter, made.model, _BASE) or "", _ignored(made.interpreter, made.tree)
+    return Reading(graph, list(map(_pretrained, made.tree.pretrained)), base, ignored)
+
+
+def construct(
+    module: str, architecture: str, roots: list[Root], config: dict[str, Any], config_class: tuple[str, str] | None
+) -> Construction:
+    """Builds the model. Arguments and errors are those of `assemble`."""
     interpreter = Interpreter(roots)
     cls = _load(interpreter, module, architecture)
     interpreter.trace.where = class_location(cls)
@@ -88,12 +127,7 @@ def assemble(
         ) from None
     if not isinstance(model, Instance):
         raise KunportError(f"{architecture} in {module} is not a model class.", "Name the class of a language model.")
-    tree = Tree(model)
-    constructed = len(interpreter.trace.nodes)
-    output = _run(interpreter, model)
-    graph = _graph(interpreter, tree, architecture, config, output, constructed)
-    base, ignored = class_constant(interpreter, model, _BASE) or "", _ignored(interpreter, tree)
-    return Reading(graph, list(map(_pretrained, tree.pretrained)), base, ignored)
+    return Construction(interpreter, model, Tree(model), architecture, config, len(interpreter.trace.nodes))
 
 
 def _pretrained(model: Instance) -> tuple[str, str, str]:
@@ -122,34 +156,36 @@ def _load(interpreter: Interpreter, module: str, architecture: str) -> SourceCla
     return cls
 
 
-def _run(interpreter: Interpreter, model: Instance) -> Value:
-    trace = interpreter.trace
+def run(made: Construction, length: int | Scalar, **given: Value) -> Value:
+    """What the model's forward gives for token ids ``[batch, length]`` and the named arguments that it takes."""
+    interpreter, trace = made.interpreter, made.interpreter.trace
     interpreter.default_dtype = DType("float32")
     frame = trace.frames[1]
     trace.where = frame.where
     with trace.inside(frame):
-        kind = TensorType((BATCH, SEQUENCE), DType("int64"))
+        kind = TensorType((BATCH, length), DType("int64"))
         ids = Tensor(trace.emit("input", ("input_ids",), kind=kind).id, kind)
-        args, kwargs = run_arguments(interpreter, model, ids)
+        args, kwargs = run_arguments(interpreter, made.model, ids)
         try:
-            result = run_forward(interpreter, model, args, kwargs, frame)
+            return run_forward(interpreter, made.model, args, {**kwargs, **given}, frame)
         except (NotUnderstoodError, RaisedError) as problem:
-            result = interpreter.unknown(str(problem), ids)
-    return _logits(interpreter, result)
+            return interpreter.unknown(str(problem), ids)
 
 
-def _logits(interpreter: Interpreter, result: Value) -> Value:
-    if isinstance(result, Instance):
-        return result.attributes.get("logits")
-    if isinstance(result, dict):
-        return result.get("logits")
-    return result[0] if isinstance(result, tuple) and result else result
+def logits(result: Value) -> Value:
+    """The logits in what a model's forward gives."""
+    """The logits of what a model returns: those called so, else the first tensor."""
+    held = result.attributes if isinstance(result, Instance) else result
+    if not isinstance(held, dict):
+        return result[0] if isinstance(result, tuple | list) and result else result
+    named = (value for name, value in held.items() if "logits" in str(name) and value is not None)
+    first = (value for value in held.values() if isinstance(value, Tensor | Unknown))
+    return next(named, None) or next(first, None)
 
 
-def _graph(
-    interpreter: Interpreter, tree: Tree, architecture: str, config: dict[str, Any], output: Value, constructed: int
-) -> Graph:
-    trace = interpreter.trace
+def graph_of(made: Construction, output: Value) -> Graph:
+    """The graph of what has been run, with these logits."""
+    interpreter, trace, tree = made.interpreter, made.interpreter.trace, made.tree
     for tensor, node in interpreter.states:
         assert tensor.state is not None
         if tensor.state.path:
@@ -159,17 +195,18 @@ def _graph(
     if not set(refs(result := interpreter.argument_or_none(output))) <= contain_leaks(trace.nodes):
         result = None
     return Graph(
-        architecture=architecture,
-        model_type=str(config.get("model_type", "")),
-        config=config,
-        nodes=_needed(trace.nodes, constructed, result),
-        frames=trace.frames,
+        architecture=made.architecture,
+        model_type=str(made.config.get("model_type", "")),
+        config=made.config,
+        nodes=_needed(trace.nodes, made.nodes, result),
+        frames=list(trace.frames),
         modules=tree.modules,
         parameters=tree.parameters,
         tied=tied_tensors(interpreter, tree),
         guards=trace.guards,
         sources={name: file.digest for name, file in sorted(interpreter.names.files.items())},
         notes=trace.notes,
+        sizes=list(trace.sizes.values()),
         output=result,
     )
 
@@ -183,14 +220,15 @@ def _needed(nodes: list[Node], constructed: int, output: Any) -> list[Node]:
         incomplete = node.op == "unknown" and node.args[0] != "a parameter outside of the module tree"
         if position >= constructed or node.id in wanted or incomplete:
             kept.append(node)
-            wanted.update(_operands(node))
+            wanted.update(operands(node))
     return kept[::-1]
 
 
-def _operands(node: Node) -> set[int]:
+def operands(node: Node) -> set[int]:
+    """The ids that a node reads, those that its body reads included."""
     found = {*refs(node.args), *refs(node.kwargs)}
     if node.body is not None:
         found |= set(refs([[before, after] for _, before, after in node.body.carried])) | set(refs(node.body.skip))
         for inner in node.body.nodes:
-            found |= _operands(inner)
+            found |= operands(inner)
     return found

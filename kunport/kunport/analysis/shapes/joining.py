@@ -86,6 +86,11 @@ def unbind(x: TensorType, dim: Any = 0) -> Result:
 
 @rule("cat")
 def cat(tensors: Any, dim: Any = 0) -> TensorType:
+    """Tensors one after the other; those of a loop are the rows of one tensor."""
+    if isinstance(tensors, TensorType):
+        where = sizes.axis(dim, tensors.rank - 1)
+        joined = sizes.product((tensors.shape[0], tensors.shape[1 + where]))
+        return TensorType(sizes.replaced(tensors.shape[1:], where, joined), tensors.dtype)
     held = [tensor for tensor in tensors if list(tensor.shape) != [0]] or list(tensors)  # as torch does
     where = sizes.axis(dim, held[0].rank)
     rests = [sizes.replaced(tensor.shape, where) for tensor in held]
@@ -98,6 +103,11 @@ def cat(tensors: Any, dim: Any = 0) -> TensorType:
 
 @rule("stack")
 def stack(tensors: Any, dim: Any = 0) -> TensorType:
+    """Tensors along a new dimension; those of a loop are the rows of one tensor."""
+    if isinstance(tensors, TensorType):
+        shape = list(tensors.shape[1:])
+        shape.insert(sizes.axis(dim, tensors.rank), tensors.shape[0])
+        return TensorType(tuple(shape), tensors.dtype)
     held = list(tensors)
     shapes = [list(map(sizes.value, tensor.shape)) for tensor in held]
     if any(shape != shapes[0] for shape in shapes):

@@ -5,6 +5,6 @@ equal to the real model's mean that nothing was misread.
 """
 
 from .decoding import Cache, advance
-from .execution import execute, execute_nodes, steps
+from .execution import execute, execute_nodes, misread, steps
 
-__all__ = ["Cache", "advance", "execute", "execute_nodes", "steps"]
+__all__ = ["Cache", "advance", "execute", "execute_nodes", "misread", "steps"]

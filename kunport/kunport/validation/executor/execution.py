@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from kunport_codegen.expression import symbols_of
-from kunport_codegen.graph import Body, Graph, Node, refs
+from kunport_codegen.graph import Body, Graph, Guard, Node, refs
 
 from kunport.errors import KunportError
 
@@ -73,23 +73,22 @@ def steps(
     state = _State(graph, tensors, dtype)
     batch, sequence = input_ids.shape
     resolver = Resolver(graph.config, {"batch": batch, "sequence": sequence, "past": past}, state.dtype)
-    _check_sizes(graph, resolver)
+    if (guard := misread(graph, batch, sequence, past)) is not None:
+        raise KunportError(
+            f"The graph was read where {guard.expr} is {guard.outcome} ({guard.where}), and here it is not.",
+            "Read the model again for this length.",
+        )
     run = _Run(state, resolver, input_ids, needed(graph, ids), states or {}, past + sequence)
     yield from run.nodes(graph.nodes, {}, keep=set())
 
 
-def _check_sizes(graph: Graph, resolver: Resolver) -> None:
-    """Decisions that the analysis took on sizes hold for these.
-
-    Raises:
-        KunportError: one of them does not; the source would do something else.
-    """
+def misread(graph: Graph, batch: int, sequence: int, past: int = 0) -> Guard | None:
+    """The first decision on a size that the graph was read for and that does not hold at these sizes; None without."""
+    resolver = Resolver(graph.config, {"batch": batch, "sequence": sequence, "past": past}, torch.float32)
     for guard in graph.sizes:
         if symbols_of(guard.expr) <= resolver.given and resolver.scalar(guard.expr) != guard.outcome:
-            raise KunportError(
-                f"The graph was read where {guard.expr} is {guard.outcome} ({guard.where}), and here it is not.",
-                "Run it at sizes for which this holds.",
-            )
+            return guard
+    return None
 
 
 class _State:

@@ -61,6 +61,11 @@ def _split(tensor: torch.Tensor, split_size: Any, dim: int = 0) -> tuple[torch.T
     return torch.split(tensor, [int(size) for size in split_size] if several else int(split_size), dim)
 
 
+def _joining(function: Function) -> Function:
+    """A function of several tensors that also takes one whose rows they are."""
+    return lambda tensors, dim=0: function(list(tensors), dim)
+
+
 def _attribute(name: str) -> Function:
     return lambda tensor: getattr(tensor, name)
 
@@ -71,6 +76,8 @@ _SPECIAL: dict[str, Function] = {
     "setitem": _setitem,
     "copy": _copy,
     "fill": torch.full_like,
+    "stack": _joining(torch.stack),
+    "cat": _joining(torch.cat),
     "split": _split,
     "split_with_sizes": _split,
     "to": _to,

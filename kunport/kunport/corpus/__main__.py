@@ -1,0 +1,48 @@
+"""Sweeps over the corpus: ``python -m kunport.corpus graphs [--sample] [CASE ...]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from kunport.tiny_models import cases, find_case
+
+# What continuous integration looks at: a few of every kind.
+SAMPLE = (
+    *("llama", "gemma3_text", "gpt2", "falcon:alibi", "deepseek_v3", "mixtral", "gpt_oss", "jetmoe"),
+    *("mamba", "recurrent_gemma", "qwen3_next", "bamba"),
+)
+_SECONDS = 600.0  # that a case may take
+
+
+def main(arguments: list[str]) -> int:
+    """Exit status 1 where a graph computes something else than its model, or nothing without saying why."""
+    parser = argparse.ArgumentParser(prog="python -m kunport.corpus", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    graphs = commands.add_parser("graphs", help="run graphs and models, and compare their logits")
+    graphs.add_argument("case", nargs="*", help="a model type, a variant or an architecture (default: every case)")
+    graphs.add_argument("--sample", action="store_true", help=f"only {', '.join(SAMPLE)}")
+    options = parser.parse_args(arguments)
+    names = [str(find_case(name)) for name in (SAMPLE if options.sample else options.case)]
+    return sweep(names or [str(case) for case in cases()])
+
+
+def sweep(names: list[str]) -> int:
+    import torch
+
+    from kunport.corpus.equality import Row, compare
+    from kunport.corpus.processes import each_apart
+    from kunport.corpus.table import HEADER, line, total
+
+    torch.set_num_threads(1)
+    rows: list[Row] = []
+    print(HEADER)
+    for name, answer in each_apart(compare, names, seconds=_SECONDS):
+        rows.append(answer if isinstance(answer, Row) else Row(name, prefill=[answer]))
+        print(line(rows[-1]), flush=True)
+    print(total(rows))
+    return int(any(row.verdict in ("failed", "differs") for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
