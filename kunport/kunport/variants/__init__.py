@@ -4,7 +4,8 @@
 docstring is the reference page, its examples are its tests.
 """
 
+from kunport.variants.compare import Difference, compare
 from kunport.variants.fact import Fact, LayerKind, ModelFacts
 from kunport.variants.reading import read_facts
 
-__all__ = ["Fact", "LayerKind", "ModelFacts", "read_facts"]
+__all__ = ["Difference", "Fact", "LayerKind", "ModelFacts", "compare", "read_facts"]

@@ -1,0 +1,143 @@
+"""Two models side by side: the facts in which they differ, and which models are alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kunport.variants.fact import Fact, ModelFacts
+
+_NORM = re.compile(r"norm\[(.*)\]\.(\w+)$")
+# What a difference weighs: sizes and settings hardly tell architectures apart, kinds do. Others weigh 1.
+_LIGHT = frozenset(
+    (
+        *("attention.heads", "attention.kv_heads", "attention.head_dim", "attention.value_dim", "attention.scale"),
+        *("attention.window", "attention.chunk", "position.base", "position.dims", "position.scaling", "mlp.size"),
+        *("router.experts", "router.top_k", "layers", "norm.size", "norm.epsilon", "norm.epsilon_source", "head.tied"),
+        *("residual.multiplier", "embedding.scale", "head.scale", "router.scale", "experts.shared"),
+    )
+)
+_HEAVY = frozenset(("attention.kind", "position.kind", "mlp.kind", "residual.order", "norm.kind", "router.scoring"))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value that some layers have, or the model where ``layers`` is empty; no ``fact`` where the key is absent."""
+
+    fact: Fact | None
+    layers: tuple[int, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"layers": list(self.layers), **(self.fact.as_dict() if self.fact is not None else {"absent": True})}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A key that two models do not agree on, and what each says, by layers.
+
+    Norms that have no namesake in the other model are paired in order, and called ``norm[NAME|OTHER]``.
+    """
+
+    key: str
+    left: tuple[Held, ...]
+    right: tuple[Held, ...]
+
+    @property
+    def weight(self) -> float:
+        """How much the difference says about the architecture."""
+        found = _NORM.match(self.key)
+        key = f"norm.{found[2]}" if found is not None else self.key
+        return 0.1 if key in _LIGHT else 3.0 if key in _HEAVY else 1.0
+
+    def as_dict(self) -> dict[str, Any]:
+        left, right = ([held.as_dict() for held in side] for side in (self.left, self.right))
+        return {"key": self.key, "left": left, "right": right}
+
+
+def compare(left: ModelFacts, right: ModelFacts) -> list[Difference]:
+    """The keys in which two models differ: those of the model first, then those of layers, each in reading order.
+
+    Layers count by their share: two models agree on a key where each value holds for the same share of layers. An
+    opaque fact differs from everything, another opaque one included.
+    """
+    return differences(sides_of(left), sides_of(right))
+
+
+def differences(left: Sides, right: Sides) -> list[Difference]:
+    """What `compare` gives, of sides that were made before."""
+    found = []
+    for sides in zip(left, right, strict=True):
+        ours, theirs = _paired(*sides)
+        for key in dict.fromkeys((*ours, *theirs)):
+            if not _agree(ours.get(key), theirs.get(key)):
+                found.append(Difference(key, ours.get(key, _ABSENT), theirs.get(key, _ABSENT)))
+    return found
+
+
+def distance(differences: list[Difference]) -> float:
+    """The weights of differences together: 0 for the same facts."""
+    return sum(each.weight for each in differences)
+
+
+Side = dict[str, tuple[Held, ...]]
+Sides = tuple[Side, Side]
+_ABSENT = (Held(None, ()),)
+
+
+def sides_of(facts: ModelFacts) -> Sides:
+    """What is compared: the model's facts, and those of its layers."""
+    return _model(facts), _layers(facts)
+
+
+def _model(facts: ModelFacts) -> Side:
+    return {key: (Held(fact, ()),) for key, fact in facts.model.items()}
+
+
+def _layers(facts: ModelFacts) -> Side:
+    """For each key of the longest stack's layers, its values with the layers that have them."""
+    kinds = [kind for kind in facts.kinds if kind.stack == facts.kinds[0].stack]
+    found: Side = {}
+    for key in dict.fromkeys(key for kind in kinds for key in kind.facts):
+        values: dict[str, tuple[Fact | None, list[int]]] = {}
+        for kind in kinds:
+            fact = kind.facts.get(key)
+            name = "absent" if fact is None else repr((fact.value, fact.reason != ""))
+            values.setdefault(name, (fact, []))[1].extend(kind.layers)
+        found[key] = tuple(Held(fact, tuple(sorted(layers))) for fact, layers in values.values())
+    return found
+
+
+def _agree(left: tuple[Held, ...] | None, right: tuple[Held, ...] | None) -> bool:
+    if left is None or right is None or any(held.fact and held.fact.reason for held in (*left, *right)):
+        return False
+    return _shares(left) == _shares(right)
+
+
+def _shares(side: tuple[Held, ...]) -> dict[str, float]:
+    """Value -> the share of layers that have it, in percent."""
+    total = sum(len(held.layers) for held in side) or 1
+    named = ((repr(held.fact.value) if held.fact is not None else "absent", len(held.layers)) for held in side)
+    return {name: round(100 * count / total) for name, count in named}
+
+
+def _paired(left: Side, right: Side) -> tuple[Side, Side]:
+    """Both sides, with norms that have no namesake on the other called by both names, in order."""
+    ours, theirs = _norms(left), _norms(right)
+    lonely, others = [name for name in ours if name not in theirs], [name for name in theirs if name not in ours]
+    both = {name: f"{name}|{other}" for name, other in zip(lonely, others, strict=False)}
+    back = {other: both[name] for name, other in zip(lonely, others, strict=False)}
+    return (
+        {_rename(key, both): held for key, held in left.items()},
+        {_rename(key, back): held for key, held in right.items()},
+    )
+
+
+def _norms(side: Mapping[str, object]) -> list[str]:
+    return list(dict.fromkeys(found[1] for key in side if (found := _NORM.match(key)) is not None))
+
+
+def _rename(key: str, names: Mapping[str, str]) -> str:
+    found = _NORM.match(key)
+    return key if found is None or found[1] not in names else f"norm[{names[found[1]]}].{found[2]}"

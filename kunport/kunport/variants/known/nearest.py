@@ -1,0 +1,46 @@
+"""The known model that is most like another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kunport.variants.compare import Difference, differences, distance, sides_of
+from kunport.variants.fact import ModelFacts
+from kunport.variants.known.table import known_models
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The nearest known model: its model type and architecture, how far it is, and the facts in which it differs."""
+
+    model_type: str
+    architecture: str
+    distance: float
+    differences: tuple[Difference, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        found = {"model_type": self.model_type, "architecture": self.architecture, "distance": round(self.distance, 2)}
+        return {**found, "differences": [each.as_dict() for each in self.differences]}
+
+
+def find_nearest(facts: ModelFacts) -> Nearest | None:
+    """The known model of another architecture with the least weight of differing facts; None for a model of no layers.
+
+    Of several that are equally near, the one with fewer differences, then the first by name.
+    """
+    if not facts.kinds:
+        return None
+    best: tuple[float, int, str, list[Difference]] | None = None
+    ours = sides_of(facts)
+    for name, other in sorted(known_models().items()):
+        if other.architecture == facts.architecture or not other.kinds:
+            continue
+        found = differences(ours, sides_of(other))
+        rank = distance(found), len(found), name, found
+        if best is None or rank[:3] < best[:3]:
+            best = rank
+    if best is None:
+        return None
+    return Nearest(best[2], known_models()[best[2]].architecture, best[0], tuple(best[3]))

@@ -1,0 +1,87 @@
+"""The reference pages of the variants, from their docstrings, keys and examples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from kunport.variants.catalogue import Entry, catalogue
+from kunport.variants.variant import ABSENT, Example
+
+_INTRODUCTION = """# Variants
+
+What `kunport analyze` says of a model, key by key. Each fact has a *value*, a *status* and *where*, the file and line
+that decides it. The status is `proved` where the source alone fixes the value, `depends` where fields of the
+configuration do, by themselves or by a decision on them (`fields` names them), and `opaque` where the analysis cannot
+tell (`reason` says why). A key that does not apply to a layer is not there; what a layer could have and does not is
+`null`, `false` or `[]`.
+
+This page is written by `python -m kunport.variants`; every variant is one file in `kunport/kunport/variants`, and its
+examples are run as tests.
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    parts = [_INTRODUCTION]
+    folder = ""
+    for entry in catalogue():
+        if entry.folder != folder:
+            folder = entry.folder
+            parts.append(f"## {folder}\n")
+        parts.append("\n".join(_section(entry)))
+    return "\n".join(parts)
+
+
+def listing() -> str:
+    """The catalogue as lines: each key with what its value is, by folder."""
+    width = max(len(key) for entry in catalogue() for key in entry.variant.keys)
+    lines: list[str] = []
+    folder = ""
+    for entry in catalogue():
+        if entry.folder != folder:
+            folder = entry.folder
+            lines.extend(("", folder) if lines else (folder,))
+        lines.extend(f"  {key:<{width}}  {meaning}" for key, meaning in entry.variant.keys.items())
+    return "\n".join(lines)
+
+
+def as_data() -> list[dict[str, object]]:
+    """The catalogue as plain data: key, value, scope, title and documentation."""
+    return [
+        {"key": key, "value": meaning, "scope": _scope(entry), "title": _title(entry), "documentation": entry.doc}
+        for entry in catalogue()
+        for key, meaning in entry.variant.keys.items()
+    ]
+
+
+def _scope(entry: Entry) -> str:
+    return "model" if entry.variant.scope == "model" else "model or layer" if entry.variant.scope == "norm" else "layer"
+
+
+def _title(entry: Entry) -> str:
+    return entry.doc.partition("\n")[0]
+
+
+def _section(entry: Entry) -> Iterator[str]:
+    title, _, rest = entry.doc.partition("\n")
+    yield f"### {entry.folder}: {entry.name.replace('_', ' ')}\n"
+    yield title
+    if rest.strip():
+        yield f"\n{rest.strip()}"
+    yield "\n| key | value |\n|---|---|"
+    for key, meaning in entry.variant.keys.items():
+        yield f"| `{key}` | {meaning} |"
+    yield "\nFor example:\n"
+    for example in entry.variant.examples:
+        yield f"- {_example(entry, example)}"
+    yield ""
+
+
+def _example(entry: Entry, example: Example) -> str:
+    key = example.key or next(iter(entry.variant.keys))
+    where = f", layer {example.layer}" if entry.variant.scope != "model" and example.layer else ""
+    config = ", ".join(f"{name}={json.dumps(value)}" for name, value in example.config.items())
+    value = "is not there" if example.value == ABSENT else f"is `{json.dumps(example.value)}`"
+    fields = f", from {', '.join(f'`{field}`' for field in example.fields)}" if example.fields else ""
+    return f"`{example.model}`{where}{f' with {config}' if config else ''}: `{key}` {value}{fields}"
