@@ -1,0 +1,81 @@
+"""Labels cases by running their models, and scores what the analysis states of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kunport.errors import KunportError
+from kunport.oracle.children import label_cases
+from kunport.oracle.compare import compare
+from kunport.oracle.labels import Labels
+from kunport.oracle.score import MISSED, OPAQUE, WRONG, Count, Pair, count, total
+from kunport.tiny_models import cases, find_case
+
+
+def main(arguments: list[str]) -> int:
+    """Print precision and recall by key, and the misses; 1 where a case has no labels or the floor is not reached."""
+    parser = argparse.ArgumentParser(prog="python -m kunport.oracle", description=__doc__)
+    parser.add_argument("case", nargs="*", help="a model type, a variant or an architecture (default: every case)")
+    parser.add_argument("--labels", type=Path, default=Path("labels"), metavar="DIR", help="keeps the labels (labels)")
+    parser.add_argument("--floor", type=float, nargs=2, metavar=("PRECISION", "RECALL"), help="exit status 1 below")
+    parser.add_argument("--absent", action="store_true", help="list what the oracle cannot tell, and why")
+    parser.add_argument("--opaque", action="store_true", help="list what the analysis calls opaque, and why")
+    options = parser.parse_args(arguments)
+    try:
+        names = [str(find_case(name)) for name in options.case] or [str(case) for case in cases()]
+    except KunportError as error:
+        print(error, file=sys.stderr)
+        return 2
+    pairs: list[Pair] = []
+    unlabelled = 0
+    for labels in label_cases(names, options.labels):
+        if labels.problem:
+            unlabelled += 1
+            print(f"no labels: {labels.case}: {labels.problem}", flush=True)
+            continue
+        if options.absent:
+            print_absent(labels)
+        found = compare(labels)
+        print_misses(found, opaque=options.opaque)
+        pairs += found
+    counts = count(pairs)
+    print_table(counts)
+    everything = total(counts)
+    below = options.floor and (everything.precision < options.floor[0] or everything.recall < options.floor[1])
+    return 1 if unlabelled or below else 0
+
+
+def print_misses(pairs: list[Pair], *, opaque: bool) -> None:
+    """Each miss once for all layers of a case that share it."""
+    listed = (WRONG, MISSED, OPAQUE) if opaque else (WRONG, MISSED)
+    places: dict[tuple[str, ...], list[str]] = {}
+    first: dict[tuple[str, ...], Pair] = {}
+    for pair in pairs:
+        if pair.verdict in listed:
+            same: tuple[str, ...] = (pair.verdict, pair.key, repr(pair.label), repr(pair.stated))
+            first.setdefault(same, pair)
+            places.setdefault(same, []).append(pair.place)
+    for same, pair in first.items():
+        others = len(places[same]) - 1
+        print(f"{pair}{f' (and {others} more layers)' if others else ''}", flush=True)
+
+
+def print_absent(labels: Labels) -> None:
+    """What the oracle cannot tell of a case, each reason once."""
+    scopes = [labels.model, *labels.layers.values()]
+    for key, reason in dict.fromkeys(pair for scope in scopes for pair in scope.absent.items()):
+        print(f"not labelled: {labels.case} {key}: {reason}")
+
+
+def print_table(counts: dict[str, Count]) -> None:
+    """One line for each key, and the total."""
+    print(f"\n{'key':32}{'cases':>6}{'right':>7}{'wrong':>7}{'missed':>7}{'opaque':>7}{'precision':>11}{'recall':>8}")
+    for key, each in [*counts.items(), ("total", total(counts))]:
+        cells = f"{each.cases or '':>6}{each.right:>7}{each.wrong:>7}{each.missed:>7}{each.opaque:>7}"
+        print(f"{key:32}{cells}{each.precision:>11.4f}{each.recall:>8.4f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""What an attention does, by replaying it with changed insides."""

@@ -1,0 +1,231 @@
+"""The residual skeleton of a layer: the order of norms, mixers and feed-forward parts, and what is added to what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import torch
+from torch import Tensor, nn
+
+from kunport.oracle.labels import Scope
+from kunport.oracle.norm_form import NormForm
+from kunport.oracle.structure import Layer
+from kunport.oracle.watch import Call, close, first_tensor
+
+_EXACT = 2e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One part of a layer at work: ``letter`` N, A or M. Tensors ``[1, sequence, hidden]``.
+
+    ``last`` is what the part's last linear layer puts out, for parts that add the residual themselves. ``bordered`` is
+    true where a norm inside the part reads what the part reads or makes what it makes.
+    """
+
+    letter: str
+    read: Tensor
+    made: Tensor
+    last: Tensor | None
+    bordered: bool = False
+
+
+class _Story:
+    """The tokens told so far, and the values that later parts may read.
+
+    A token's place is a number, so that the ``r`` of a residual can be told after what follows it is known.
+    """
+
+    def __init__(self, start: Tensor) -> None:
+        self.values: list[tuple[Tensor, float]] = [(start, 0.0)]
+        self.unused: list[tuple[str, Tensor, float]] = []
+        self.tokens: dict[float, str] = {}
+        self.multipliers: list[float] = []
+        self.place = 0.0
+
+    def tell(self, token: str) -> None:
+        """The next token."""
+        self.place += 1.0
+        self.tokens[self.place] = token
+
+    def make(self, value: Tensor) -> None:
+        """A value that the token just told made."""
+        self.values.append((value, self.place))
+
+    def reach(self, wanted: Tensor) -> bool:
+        """Explain a value: known already, or a sum of a known one and one or two results that no sum used yet."""
+        if any(close(wanted, value, _EXACT) for value, _ in self.values):
+            return True
+        for count in (1, 2):
+            for value, place in reversed(self.values):
+                for parts in combinations(self.unused[::-1], count):
+                    if count == 2 and len({letter for letter, _, _ in parts}) == 1:
+                        continue  # two of a kind side by side: the words for that differ
+                    if min(made for _, _, made in parts) <= place:
+                        continue  # what is kept was there before the branch
+                    if self._add(wanted, value, place, [part for _, part, _ in parts]):
+                        return True
+        return False
+
+    def _add(self, wanted: Tensor, kept: Tensor, place: float, parts: list[Tensor]) -> bool:
+        columns = torch.stack([kept.flatten(), *(part.flatten() for part in parts)], 1).double()
+        solution = torch.linalg.lstsq(columns, wanted.flatten()[:, None].double()).solution
+        if not close((columns @ solution)[:, 0], wanted.flatten().double(), _EXACT):
+            return False
+        share, *factors = solution[:, 0].tolist()
+        if abs(share - 1) > 1e-3 or min(abs(factor) for factor in factors) < 1e-4:
+            return False
+        self.tokens[place + 0.5] = "r"
+        self.multipliers += factors
+        for part in parts:
+            self.tell("+")
+            self.unused = [each for each in self.unused if each[1] is not part]
+        self.make(wanted)
+        return True
+
+    def text(self) -> str:
+        """The tokens in order."""
+        return " ".join(self.tokens[place] for place in sorted(self.tokens))
+
+
+def label_residual(layer: Layer, norms: dict[nn.Module, NormForm], mixers: set[nn.Module], scope: Scope) -> None:
+    """Label order and multiplier where every value in the layer is explained."""
+    start, end = layer.call.input, layer.call.result
+    if start is None or end is None or start.shape != end.shape:
+        scope.skip("residual", "the layer does not map one stream to itself")
+        return
+    story = _Story(start)
+    for event in find_events(layer, norms, mixers, start):
+        if event.bordered:
+            scope.skip("residual", f"a part ({event.letter}) begins or ends with a norm of its own")
+            return
+        if not story.reach(event.read):
+            scope.skip("residual", f"what a part ({event.letter}) reads is no sum of what was made before")
+            return
+        story.tell(event.letter)
+        if event.last is not None and _adds_itself(story, event):
+            story.unused.append((event.letter, event.last, story.place))
+            if story.reach(event.made):
+                continue
+            story.unused.pop()
+        story.make(event.made)
+        story.unused.append((event.letter, event.made, story.place))
+    if not story.reach(end) or not story.multipliers:
+        scope.skip("residual", "what the layer puts out is no sum of what was made in it")
+        return
+    scope.label("residual.order", story.text())
+    if max(story.multipliers) - min(story.multipliers) < 1e-3:
+        scope.label("residual.multiplier", sum(story.multipliers) / len(story.multipliers))
+    else:
+        scope.skip("residual.multiplier", "the branches have multipliers of their own")
+
+
+def _adds_itself(story: _Story, event: Event) -> bool:
+    """Whether a part's result is a known value and its own last linear layer's result."""
+    if event.last is None or close(event.last, event.made, _EXACT):
+        return False
+    return any(close(event.made - value, event.last, _EXACT) for value, _ in story.values)
+
+
+def find_events(layer: Layer, norms: dict[nn.Module, NormForm], mixers: set[nn.Module], stream: Tensor) -> list[Event]:
+    """The parts of a layer at work, in order; linear layers that stand in the layer itself are one M."""
+    events: list[Event] = []
+    loose: list[Call] = []
+    for call in _parts(layer, norms, mixers, stream):
+        read, made = call.input, call.result
+        if read is None or made is None:
+            continue
+        if call.module in norms:
+            letter = "N"
+        elif any(module in mixers for module in call.module.modules()) or _mixes(call):
+            letter = "A"
+        else:
+            letter = "M"
+        if letter == "M" and not list(call.module.children()):
+            loose.append(call)
+            if len(loose) < 2:
+                continue
+        if loose and letter == "M" and made.numel() == stream.numel() and call in loose:
+            first = loose[0].input
+            if first is not None:
+                events.append(_event("M", first, made, stream, None))
+            loose = []
+            continue
+        if read.numel() == made.numel() == stream.numel():
+            bordered = letter != "N" and _is_bordered(layer, call, norms, read, made)
+            events.append(_event(letter, read, made, stream, _last_linear(layer, call), bordered))
+    return events
+
+
+def _event(
+    letter: str, read: Tensor, made: Tensor, stream: Tensor, last: Tensor | None, bordered: bool = False
+) -> Event:
+    usable = last is not None and last.numel() == stream.numel()
+    shaped = last.reshape(stream.shape) if last is not None and usable else None
+    return Event(letter, read.reshape(stream.shape), made.reshape(stream.shape), shaped, bordered)
+
+
+def _is_bordered(layer: Layer, call: Call, norms: dict[nn.Module, NormForm], read: Tensor, made: Tensor) -> bool:
+    for each in layer.calls:
+        if each.module not in norms or not call.began < each.began < call.ended:
+            continue
+        ends = ((each.input, read), (each.result, made))
+        if any(
+            one is not None and one.numel() == end.numel() and torch.equal(one.flatten(), end.flatten())
+            for one, end in ends
+        ):
+            return True
+    return False
+
+
+def _parts(layer: Layer, norms: dict[nn.Module, NormForm], mixers: set[nn.Module], stream: Tensor) -> list[Call]:
+    """The calls of the layer's parts; a part that only wraps a mixer and norms of the stream is taken apart."""
+    parts: list[Call] = []
+    opened = [layer.module]
+    for call in layer.calls:
+        if call.stack[-1] not in opened:
+            continue
+        inside = [each for each in layer.calls if each.stack[-1] is call.module]
+        wraps = any(
+            each.module in norms and each.input is not None and each.input.shape == stream.shape for each in inside
+        )
+        wraps = wraps and any(module in mixers for each in inside for module in each.module.modules())
+        if wraps and call.module not in mixers:
+            opened.append(call.module)
+        elif call.module in norms or list(call.module.parameters()):
+            parts.append(call)
+    return parts
+
+
+def _last_linear(layer: Layer, call: Call) -> Tensor | None:
+    inside = [
+        each
+        for each in layer.calls
+        if call.began < each.began < call.ended and each.module.__class__.__name__ != "Dropout"
+    ]
+    linear = [each for each in inside if getattr(each.module, "weight", None) is not None]
+    return linear[-1].result if linear else None
+
+
+def _mixes(call: Call) -> bool:
+    """Whether changing one position of what a part reads changes another position of what it puts out."""
+    read, made = call.input, call.result
+    if read is None or made is None or read.ndim != 3 or made.shape[:2] != read.shape[:2]:
+        return False
+    changed = read.clone()
+    changed[:, 2] += 1.0
+
+    def replaced(value: object) -> object:
+        return (
+            changed if isinstance(value, Tensor) and value.shape == read.shape and torch.equal(value, read) else value
+        )
+
+    try:
+        with torch.no_grad():
+            result = first_tensor(
+                call.module(*map(replaced, call.args), **{key: replaced(value) for key, value in call.kwargs.items()})
+            )
+    except Exception:  # a part that cannot run again tells nothing
+        return False
+    return result is not None and result.shape == made.shape and not close(result[:, 3:], made[:, 3:], 1e-6)

@@ -1,0 +1,66 @@
+"""The law of a rotation's angles: base and scaling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kunport.oracle.attention.rotation import Rotation
+
+
+@dataclass(frozen=True, slots=True)
+class RopeFields:
+    """What the built model's configuration holds: every number of it, and the rope types it names."""
+
+    numbers: tuple[float, ...]
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RopeLaw:
+    """The base, None where the angles do not give it, and the scaling's names that are right, the usual one first."""
+
+    base: float | None
+    scaling: list[str]
+
+
+def rope_fields(config: Any) -> RopeFields:
+    """The numbers and rope types anywhere in a configuration."""
+    numbers: list[float] = []
+    types: list[str] = []
+
+    def visit(name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                visit(str(key), item)
+        elif isinstance(value, list | tuple):
+            for item in value:
+                visit(name, item)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            numbers.append(float(value))
+        elif name in ("rope_type", "type") and isinstance(value, str):
+            types.append(value)
+
+    visit("", config.to_dict())
+    return RopeFields(tuple(numbers), tuple(dict.fromkeys(types)))
+
+
+def find_law(rotation: Rotation, head_dim: int, fields: RopeFields) -> RopeLaw:
+    """Base and scaling from the angles at position 1, ``base ** (-2 i / dims)`` by default.
+
+    Where the angles are scaled, their law is named by the configuration if it names one, and the base is one that
+    the two fastest angles and the configuration agree on.
+    """
+    angles = rotation.angles
+    if len(angles) < 3:
+        return RopeLaw(None, [])
+    ratio = angles[1] / angles[0]
+    geometric = all(abs(angle / (angles[0] * ratio**i) - 1) < 1e-3 for i, angle in enumerate(angles))
+    named = [kind for kind in fields.types if kind != "default"]
+    bases = [ratio ** (-dims / 2) for dims in (rotation.dims, head_dim)]
+    agreed = next((b for b in bases if any(abs(b / n - 1) < 1e-3 for n in fields.numbers if n > 1)), None)
+    if geometric and abs(angles[0] - 1) < 1e-4:
+        return RopeLaw(agreed or (None if named else bases[0]), [*named, "default"] if len(named) < 2 else [])
+    if len(named) == 1:
+        return RopeLaw(agreed, named)
+    return RopeLaw(agreed if geometric else None, ["linear"] if geometric and not named else [])

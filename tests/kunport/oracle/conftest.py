@@ -1,0 +1,1 @@
+"""Being here makes this folder importable: the toy modules beside this file serve the tests of several probes."""
