@@ -54,8 +54,8 @@ class RopeTable:
     ``rope_type`` is the value of the configuration's own field ("default", "llama3", "yarn", ...), ``parameters`` the
     configuration path of the dictionary that describes it (``rope_parameters`` or
     ``rope_parameters['sliding_attention']``; empty where theta is no field of one), ``theta`` the base, ``rotary_dim``
-    the number of elements of a head that are rotated, ``scaling`` the factor on both tables (1.0 by default). ``cos``
-    and ``sin`` are the ids of the tables.
+    the number of elements of a head that are rotated (an odd one counts up to the next pair), ``scaling`` the factor on
+    both tables (1.0 by default). ``cos`` and ``sin`` are the ids of the tables, one id where a table is complex.
     """
 
     cos: int
@@ -75,8 +75,10 @@ class Rope:
     """The rotation of one tensor, query or key.
 
     ``style`` is ``half`` (element i pairs with i + rotary_dim / 2; "neox") or ``interleaved`` (2i with 2i + 1).
+    ``regrouped`` is true where the pairs are taken apart: all first elements, then all second ones. ``backwards`` is
+    true where a pair turns by the negative angle.
     ``input`` and ``output`` are ids; ``nodes`` covers what only this rotation computes. ``upcast`` is true where it
-    is computed in float32 and then returns to the dtype of its input.
+    is computed in float32, and ``returns`` where the result has the dtype of its input.
     """
 
     input: int
@@ -87,6 +89,9 @@ class Rope:
     upcast: bool
     frame: int
     where: Location
+    returns: bool = True
+    regrouped: bool = False
+    backwards: bool = False
 
 
 @dataclass(slots=True)

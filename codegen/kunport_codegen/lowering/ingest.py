@@ -6,6 +6,7 @@ from kunport_codegen.facts import Facts
 from kunport_codegen.graph import Frame, Graph, Location, Node, Ref
 from kunport_codegen.lowering.flow import Flow, Op, needed
 from kunport_codegen.lowering.norms import has_layer
+from kunport_codegen.lowering.rotary import has_embedding
 
 
 def ingest(graph: Graph, facts: Facts) -> Flow:
@@ -32,7 +33,7 @@ def _recognised(facts: Facts, owners: dict[int, str]) -> dict[int, Op]:
 
     for norm in filter(has_layer, facts.norms):
         add("Norm", (norm.input,), norm.output, norm.frame, norm.where, norm)
-    for rope in facts.ropes:
+    for rope in filter(has_embedding, facts.ropes):
         add("Rope", (rope.input,), rope.output, rope.frame, rope.where, rope)
     for attention in facts.attentions:
         inputs = (attention.query, attention.key, attention.value)

@@ -10,6 +10,13 @@ from kunport_codegen.lowering.members import Member, Updated, Value
 from kunport_codegen.lowering.selection import read
 
 
+def has_embedding(fact: Rope) -> bool:
+    """Whether the engine has a rotary embedding of this form, described by the configuration."""
+    described = bool(fact.table.parameters) and fact.table.rope_type != "proportional"
+    plain = fact.returns and not fact.regrouped and not fact.backwards
+    return described and plain and unwrap(fact.table.rotary_dim) % 2 == 0
+
+
 def place_ropes(flow: Flow) -> None:
     """Join the rotations of one module by one table into a call ``q, k = rotary_emb(positions, q, k)``."""
     attentions = {op.owner: op.fact for op in flow.ops if op.name == "Attention"}

@@ -12,6 +12,7 @@ from kunport_codegen.graph import Graph
 from .activations import find_activations
 from .attention import find_attentions
 from .experts import find_experts
+from .gathered import find_gathered
 from .index import Index
 from .norms import find_norms
 from .ropes import find_ropes
@@ -21,7 +22,7 @@ from .tables import find_tables
 def recognize(graph: Graph) -> Facts:
     """The facts of a graph, each in order of execution."""
     index = Index(graph)
-    tables = find_tables(index)
+    tables = [*find_tables(index), *find_gathered(index)]
     return Facts(
         norms=find_norms(index),
         tables=tables,

@@ -18,15 +18,20 @@ def frequencies(
     """``[dim / 2]`` radians a position, None for a type whose formula is not known here.
 
     Args:
-        rope_type: ``default``, ``linear``, ``llama3`` or ``yarn``.
+        rope_type: ``default``, ``linear``, ``dynamic``, ``llama3``, ``yarn``, ``longrope`` or ``proportional``. Those
+            of ``dynamic`` and ``longrope`` hold up to the length that the model was trained with.
         theta: the base.
         dim: the number of rotated elements of a head.
         parameters: the configuration's description of this table (``factor`` and so on).
         config: the whole configuration.
     """
     default: Frequencies = theta ** (-np.arange(0, dim, 2) / dim)
-    if rope_type == "default":
+    if rope_type in ("default", "dynamic"):
         return default
+    if rope_type == "longrope":
+        return default / np.asarray(parameters["short_factor"], dtype=np.float64)
+    if rope_type == "proportional":
+        return _proportional(default, dim, parameters)
     if rope_type == "linear":
         return default / float(parameters["factor"])
     if rope_type == "llama3":
@@ -34,6 +39,13 @@ def frequencies(
     if rope_type == "yarn":
         return _yarn(default, theta, dim, parameters, config)
     return None
+
+
+def _proportional(default: Frequencies, dim: int, parameters: Mapping[str, Any]) -> Frequencies:
+    """Gemma 4's share: all pairs of the head have a place, and those beyond the share do not turn."""
+    turning = int(parameters.get("partial_rotary_factor", 1.0) * dim // 2)
+    kept: Frequencies = np.where(np.arange(len(default)) < turning, default, 0.0)
+    return kept / float(parameters.get("factor", 1.0))
 
 
 def _llama3(default: Frequencies, parameters: Mapping[str, Any]) -> Frequencies:

@@ -8,6 +8,7 @@ unrotated are then all known to be right, however the source spells them.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,16 +23,34 @@ from .rules import Array
 from .spelling import spelled
 from .tables import frequencies_of, probe
 
+
+@dataclass(slots=True, frozen=True)
+class Form:
+    """What `facts.Rope` says of a rotation."""
+
+    style: str
+    regrouped: bool = False
+    backwards: bool = False
+
+
 # Operators that a rotation may be spelled with.
 _LINEAR = frozenset(
-    ("add", "sub", "mul", "neg", "to", "cat", "stack", "getitem", "item", "chunk", "split")
-) | frozenset(("flatten", "reshape", "unflatten", "unsqueeze", "squeeze"))
-_STYLES = ("half", "interleaved")
+    (
+        *("add", "sub", "mul", "neg", "to", "cat", "stack", "getitem", "item", "chunk", "split"),
+        *("flatten", "reshape", "unflatten", "unsqueeze", "squeeze", "transpose", "view_as_complex", "view_as_real"),
+    )
+)
+# Style, whether pairs are taken apart, and whether they turn the other way.
+_FORMS = [
+    Form(style, regrouped, backwards)
+    for backwards in (False, True)
+    for style, regrouped in (("half", False), ("interleaved", False), ("interleaved", True))
+]
 
 
 def find_ropes(index: Index, tables: list[RopeTable]) -> list[Rope]:
     """The rotations by the given tables, in order of execution."""
-    judged: dict[Any, str | None] = {}
+    judged: dict[Any, Form | None] = {}
     found = []
     for table in tables:
         reader = _Reader(index, table, judged)
@@ -55,8 +74,10 @@ class _Region:
 class _Reader:
     """Finds what one table rotates."""
 
-    def __init__(self, index: Index, table: RopeTable, judged: dict[Any, str | None]) -> None:
+    def __init__(self, index: Index, table: RopeTable, judged: dict[Any, Form | None]) -> None:
         self.index, self.table, self.judged = index, table, judged
+        made = spelled(index, index.ancestors(table.cos, table.sin), {})
+        self.names = {table.sin: (made, "sin"), table.cos: (made, "cos")}
         # Constants that are made of a table -> that table.
         self.origins = {table.cos: table.cos, table.sin: table.sin}
         pending = [table.cos, table.sin]
@@ -79,37 +100,34 @@ class _Reader:
         """The largest rotation that a product belongs to."""
         rope = None
         for output in self.index.follow(product, lambda user: user.op in _LINEAR):
-            region = self.region(output)
-            if region is None:
-                continue
-            upcast = region.source
-            before = self.index.producer(upcast.args[0]) if upcast.op == "to" and upcast.dtype == FLOAT32 else None
-            if before is not None and before.dtype == output.dtype:
-                region = _Region(before, [upcast, *region.nodes])
-            if region.source.dtype != output.dtype or sizes(region.source) != sizes(output):
-                continue
-            style = self.style(output, region)
-            if style is not None:
-                rope = self.fact(output, region, style)
+            found = None
+            for region in self.regions(output):
+                casts = output.dtype != region.source.dtype and (rope is not None or output.op == "to")
+                form = None if casts else self.form(output, region)  # a cast that follows it is no part of a rotation
+                if form is not None and (found is None or form.regrouped):  # taken apart before it turns
+                    rope = found = self.fact(output, region, form)
         return rope
 
-    def region(self, output: Node) -> _Region | None:
-        """The nodes from ``output`` back to the nearest tensor that reads both tables on its way to it."""
+    def regions(self, output: Node) -> Iterator[_Region]:
+        """The nodes from ``output`` back to tensors of its size that read both tables on their way to it."""
         for source, nodes in self.index.sources(output, _LINEAR):
             tables = {self.origins.get(operand) for node in nodes for operand in refs((node.args, node.kwargs))}
-            if tables >= {self.table.cos, self.table.sin}:
-                return _Region(source, list(nodes))
-        return None
+            if not tables >= {self.table.cos, self.table.sin} or sizes(source) != sizes(output):
+                continue
+            before = self.index.producer(source.args[0]) if source.op == "to" and source.dtype == FLOAT32 else None
+            if before is not None and output.dtype in (before.dtype, FLOAT32):
+                yield _Region(before, [source, *nodes])
+            elif output.dtype in (source.dtype, FLOAT32):
+                yield _Region(source, list(nodes))
 
-    def style(self, output: Node, region: _Region) -> str | None:
+    def form(self, output: Node, region: _Region) -> Form | None:
         """How the region rotates; each spelling is evaluated once."""
-        names = {region.source.id: "x", **{each: ("table", each) for each in (self.table.cos, self.table.sin)}}
-        key = sizes(region.source), spelled(self.index, region.nodes, names)
+        key = sizes(region.source), spelled(self.index, region.nodes, {region.source.id: "x", **self.names})
         if key not in self.judged:
             self.judged[key] = self._judge(region.source, output)
         return self.judged[key]
 
-    def _judge(self, source: Node, output: Node) -> str | None:
+    def _judge(self, source: Node, output: Node) -> Form | None:
         probed = probe(self.index, self.table.cos)
         shape = sizes(source)
         if probed is None or shape is None:
@@ -123,35 +141,49 @@ class _Reader:
         angles = positions[:, None] * frequencies_of(self.table, self.index.graph.config)
         if rotated.shape != data.shape or 2 * angles.shape[1] > shape[-1]:
             return None
-        for style, axis in itertools.product(_STYLES, range(len(shape) - 1)):
+        for form, axis in itertools.product(_FORMS, range(len(shape) - 1)):
             if shape[axis] == len(positions):
                 spread = angles.reshape(len(positions), *(1,) * (len(shape) - axis - 2), -1)
-                if np.allclose(rotated, rotate(data, spread, style, self.table.scaling)):
-                    return style
+                if np.allclose(rotated, rotate(data, spread, form, self.table.scaling)):
+                    return form
         return None
 
-    def fact(self, output: Node, region: _Region, style: str) -> Rope:
+    def fact(self, output: Node, region: _Region, form: Form) -> Rope:
         nodes = self.index.exclusive(region.nodes, output)
-        upcast = output.dtype != FLOAT32 and any(node.dtype == FLOAT32 for node in region.nodes)
-        return Rope(region.source.id, output.id, nodes, self.table, style, upcast, output.frame, output.where)
+        upcast = region.source.dtype != FLOAT32 and any(node.dtype == FLOAT32 for node in region.nodes)
+        return Rope(
+            input=region.source.id,
+            output=output.id,
+            nodes=nodes,
+            table=self.table,
+            style=form.style,
+            upcast=upcast,
+            frame=output.frame,
+            where=output.where,
+            returns=output.dtype == region.source.dtype,
+            regrouped=form.regrouped,
+            backwards=form.backwards,
+        )
 
 
-def rotate(data: Array, angles: Array, style: str, scaling: float = 1.0) -> Array:
+def rotate(data: Array, angles: Array, form: Form, scaling: float = 1.0) -> Array:
     """The formula: each pair of the first elements is turned by its angle, the rest passes through.
 
     Args:
         data: ``[..., head_dim]``.
         angles: ``[..., rotary_dim / 2]``, broadcast against the leading dimensions of ``data``.
-        style: ``half`` or ``interleaved``, see `Rope`.
+        form: which elements make a pair, where they go, and which way they turn; see `Rope`.
         scaling: multiplies the turned elements.
     """
     half = angles.shape[-1]
-    if style == "half":
+    if form.style == "half":
         first, second = slice(0, half), slice(half, 2 * half)
     else:
         first, second = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
-    cosine, sine = scaling * np.cos(angles), scaling * np.sin(angles)
+    cosine, sine = scaling * np.cos(angles), scaling * np.sin(-angles if form.backwards else angles)
     turned = data.copy()
     turned[..., first] = data[..., first] * cosine - data[..., second] * sine
     turned[..., second] = data[..., second] * cosine + data[..., first] * sine
+    if form.regrouped:
+        turned[..., : 2 * half] = np.concatenate((turned[..., first], turned[..., second]), axis=-1)
     return turned

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,19 @@ from .rules import Array
 def find_tables(index: Index) -> list[RopeTable]:
     """The pairs of tables of a graph whose values are those that the configuration's rope type stands for."""
     by_angles: dict[int, dict[str, list[Node]]] = defaultdict(lambda: {"cos": [], "sin": []})
+    found = []
     for node in index.in_order("cos", "sin"):
         angles = index.producer(node.args[0])
         if angles is not None and index.constant(angles.id):
             by_angles[angles.id][node.op].append(node)
-    found = []
     for source, pair in by_angles.items():
         for cosine, sine in zip(pair["cos"], pair["sin"], strict=False):
-            table = _table(index, source, cosine, sine)
-            if table is not None:
-                found.append(table)
-    return found
+            found.append(_table(index, source, cosine, sine))
+    for node in index.in_order("polar"):
+        angles, length = index.producer(node.args[1]), index.producer(node.args[0])
+        if angles is not None and index.constant(angles.id) and length is not None and length.op == "ones_like":
+            found.append(_table(index, angles.id, node, node))
+    return [table for table in found if table is not None]
 
 
 def probe(index: Index, table: int) -> tuple[Array, dict[int, Array]] | None:
@@ -59,20 +62,28 @@ def _table(index: Index, angles: int, cosine: Node, sine: Node) -> RopeTable | N
         values = evaluate(index.nodes, angles, known)
     except UnevaluableError:
         return None
-    for theta, dim in _bases(index, angles):
-        path = _described(theta)
-        parameters = _content(path, index.graph.config)
-        rope_type = parameters.get("rope_type") or "default"
-        try:
-            wanted = frequencies(rope_type, unwrap(theta), unwrap(dim), parameters, index.graph.config)
-        except (ArithmeticError, KeyError, TypeError, ValueError):
-            continue  # the description lacks what its rope type needs
-        if wanted is not None and 2 * len(wanted) == unwrap(dim) and _are_angles(values, positions, wanted):
-            covered = index.ancestors(cosine_end.id, sine_end.id)
-            nodes = index.exclusive(covered, cosine_end, sine_end)
-            ends = cosine_end.id, sine_end.id
-            return RopeTable(*ends, rope_type, path, theta, dim, cosine_factor, cosine.frame, cosine.where, nodes)
+    for basis in bases(index, angles):
+        if _are_angles(values, positions, basis.frequencies):
+            return described_table(index, basis, cosine_end, sine_end, cosine_factor, cosine)
     return None
+
+
+def described_table(index: Index, basis: Basis, cosine: Node, sine: Node, scaling: float, place: Node) -> RopeTable:
+    """The fact for two tables that were found to follow a basis."""
+    nodes = index.exclusive(index.ancestors(cosine.id, sine.id), cosine, sine)
+    described = basis.rope_type, basis.parameters, basis.theta, basis.dim
+    return RopeTable(cosine.id, sine.id, *described, scaling, place.frame, place.where, nodes)
+
+
+@dataclass(slots=True)
+class Basis:
+    """What a table may be made of: the numbers that its nodes name, and the frequencies that they stand for."""
+
+    rope_type: str
+    parameters: str
+    theta: Number
+    dim: Number
+    frequencies: Array
 
 
 def _scales(index: Index, node: Node) -> bool:
@@ -87,15 +98,22 @@ def _factor(index: Index, chain: list[Node]) -> float:
     return factor
 
 
-def _bases(index: Index, angles: int) -> list[tuple[Number, Number]]:
-    """The pairs (theta, rotated elements) that the subgraph names: ``theta ** (arange(0, dim, 2) / dim)``."""
-    found = []
+def bases(index: Index, angles: int) -> Iterator[Basis]:
+    """What the subgraph of a table names: ``theta ** (arange(0, dim, 2) / dim)``, under the configuration's type."""
     for node in index.ancestors(angles):
         theta, exponent = number(node.args[0]) if node.op == "pow" else None, index.producer(node.args[-1])
         parts = split_number(exponent, index.producer) if exponent is not None and exponent.op == "div" else None
-        if theta is not None and parts is not None:
-            found.append((theta, parts[1]))
-    return found
+        if theta is None or parts is None:
+            continue
+        path, dim = _described(theta), parts[1]
+        parameters = _content(path, index.graph.config)
+        rope_type = parameters.get("rope_type") or "default"
+        try:
+            values = frequencies(rope_type, unwrap(theta), unwrap(dim), parameters, index.graph.config)
+        except (ArithmeticError, KeyError, TypeError, ValueError):
+            continue  # the description lacks what its rope type needs
+        if values is not None:
+            yield Basis(rope_type, path, theta, dim, values)
 
 
 def _described(theta: Number) -> str:

@@ -55,7 +55,7 @@ def norm_value(norm: Norm, x: np.ndarray, state: State) -> np.ndarray:
 
 def rope_value(rope: Rope, x: np.ndarray, config: dict[str, Any]) -> np.ndarray:
     """Turns each pair as a complex number."""
-    dim = unwrap(rope.table.rotary_dim)
+    dim = 2 * ((unwrap(rope.table.rotary_dim) + 1) // 2)
     (axis,) = (axis for axis, size in enumerate(x.shape[:-1]) if size == SEQUENCE.value)
     angles = np.arange(SEQUENCE.value)[:, None] * frequencies_of(rope.table, config)
     angles = np.expand_dims(angles, tuple(range(1, x.ndim - axis - 1)))
@@ -64,9 +64,10 @@ def rope_value(rope: Rope, x: np.ndarray, config: dict[str, Any]) -> np.ndarray:
         pairs = turned[..., : dim // 2] + 1j * turned[..., dim // 2 :]
     else:
         pairs = turned[..., ::2] + 1j * turned[..., 1::2]
-    pairs = pairs * np.exp(1j * angles) * rope.table.scaling
+    pairs = pairs * np.exp(-1j * angles if rope.backwards else 1j * angles) * rope.table.scaling
     parts = (pairs.real, pairs.imag)
-    joined = np.concatenate(parts, -1) if rope.style == "half" else np.stack(parts, -1).reshape(turned.shape)
+    apart = rope.style == "half" or rope.regrouped
+    joined = np.concatenate(parts, -1) if apart else np.stack(parts, -1).reshape(turned.shape)
     return np.concatenate((joined, rest), -1)
 
 

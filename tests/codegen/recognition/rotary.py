@@ -11,10 +11,14 @@ from kunport_codegen.expression import Scalar, field
 THETA = 100.0
 
 
-def configuration(rope_type: str, **more: Any) -> dict[str, Any]:
+def configuration(rope_type: str, pairs: int = 4, **more: Any) -> dict[str, Any]:
     """A configuration with one description of a table and every parameter that some rope type reads."""
     described = {"rope_type": rope_type, "rope_theta": THETA, "factor": 4.0, "original_max_position_embeddings": 16}
     described |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "beta_fast": 32, "beta_slow": 1}
+    if rope_type == "longrope":
+        described["short_factor"] = [1.0, 1.5, 2.0, 3.0][:pairs]
+    if rope_type == "proportional":
+        described["partial_rotary_factor"] = 0.5
     return {"rope_parameters": described, "max_position_embeddings": 64, **more}
 
 
@@ -59,7 +63,26 @@ def linear(build: GraphBuilder, dim: int) -> Tensor:
     return inverse_frequencies(build, dim) / build.result.config["rope_parameters"]["factor"]
 
 
-FREQUENCIES = {"default": inverse_frequencies, "linear": linear, "llama3": llama3, "yarn": yarn}
+def longrope(build: GraphBuilder, dim: int) -> Tensor:
+    factors = build.apply("tensor", build.result.config["rope_parameters"]["short_factor"], dtype=FLOAT32)[: dim // 2]
+    return 1.0 / (factors * theta() ** (build.arange(0, dim, 2, dtype=FLOAT32) / dim))
+
+
+def proportional(build: GraphBuilder, dim: int) -> Tensor:
+    """Half of the pairs turn, more slowly, and the others stand still."""
+    turning = 1.0 / theta() ** (build.arange(0, 2 * (dim // 4), 2, dtype=FLOAT32) / dim)
+    return build.cat(turning, build.apply("zeros", dim // 2 - dim // 4, dtype=FLOAT32)) / 4.0
+
+
+FREQUENCIES = {
+    "default": inverse_frequencies,
+    "dynamic": inverse_frequencies,
+    "linear": linear,
+    "llama3": llama3,
+    "yarn": yarn,
+    "longrope": longrope,
+    "proportional": proportional,
+}
 LAYOUTS = {
     "half": lambda build, angles: build.cat(angles, angles),
     "interleaved": lambda build, angles: angles.repeat_interleave(2, dim=-1),

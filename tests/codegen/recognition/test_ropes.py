@@ -41,7 +41,8 @@ def test_each_spelling_is_the_rotation_that_its_numbers_say(
     rope_type, style, spelling, rotary_dim, passed, scaling, heads_first, upcast
 ) -> None:
     assume(rotary_dim > 2 or style == "half")  # of a single pair both styles are one
-    build = GraphBuilder(configuration(rope_type))
+    assume(rope_type != "proportional" or rotary_dim > 2)  # of a single pair half is none
+    build = GraphBuilder(configuration(rope_type, pairs=rotary_dim // 2))
     layout = "once" if spelling == "halves" else style
     frequencies = FREQUENCIES[rope_type](build, rotary_dim)
     cos, sin = tables(build, frequencies, layout, scaling, FLOAT32 if upcast == "table" else MODEL)
@@ -104,7 +105,6 @@ def test_a_theta_of_the_source_needs_no_configuration() -> None:
 
 TABLE_MISSES = {
     "another exponent": lambda b: 1.0 / theta() ** (b.arange(0, 8, 2, dtype=FLOAT32) / 6),
-    "an odd number of elements": lambda b: inverse_frequencies(b, 7),
     "another step": lambda b: 1.0 / theta() ** (b.arange(0, 4, 1, dtype=FLOAT32) / 8),
     "frequencies, not their inverse": lambda b: theta() ** (b.arange(0, 8, 2, dtype=FLOAT32) / 8),
     "stretched though the type is default": lambda b: inverse_frequencies(b, 8) / 4.0,
@@ -159,20 +159,99 @@ def test_tables_scaled_apart_are_no_pair() -> None:
     assert recognize(build.graph(rotated_query(build, cos * 2.0, sin))).tables == []
 
 
+BACKWARDS = {
+    "subtracted": lambda b, x, cos, sin: x * cos - rotate_half(b, x) * sin,
+    "the sign on the other half": lambda b, x, cos, sin: x * cos + b.cat(x[..., 4:], -x[..., :4]) * sin,
+    "a negative table": lambda b, x, cos, sin: x * cos + rotate_half(b, x) * -sin,
+}
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_a_rotation_the_other_way_is_backwards(name) -> None:
+    build = GraphBuilder(configuration("default"))
+    cos, sin = (table.unsqueeze(1) for table in tables(build, inverse_frequencies(build, 8)))
+    (rope,) = true_facts(build.graph(BACKWARDS[name](build, query(build), cos, sin))).ropes
+    assert (rope.backwards, rope.style, rope.regrouped) == (True, "half", False)
+
+
+REGROUPED = {
+    "taken apart after": lambda b, x, c, s: _apart(b, x, c, s),
+    "taken apart before": lambda b, x, c, s: products(
+        b, x.reshape((BATCH, 3, SEQUENCE, 4, 2)).transpose(4, 3).reshape((BATCH, 3, SEQUENCE, 8)), c, s, "half"
+    ),
+}
+
+
+def _apart(b: GraphBuilder, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second, cos, sin = x[..., 0::2], x[..., 1::2], cos[..., :4], sin[..., :4]
+    return b.cat(first * cos - second * sin, second * cos + first * sin)
+
+
+@pytest.mark.parametrize("name", REGROUPED)
+def test_pairs_that_are_taken_apart_are_regrouped(name) -> None:
+    build = GraphBuilder(configuration("default"))
+    cos, sin = (table.unsqueeze(1) for table in tables(build, inverse_frequencies(build, 8)))
+    x = query(build)
+    (rope,) = true_facts(build.graph(REGROUPED[name](build, x, cos, sin))).ropes
+    assert (rope.input, rope.style, rope.regrouped, rope.backwards) == (x.id, "interleaved", True, False)
+
+
+@pytest.mark.parametrize("follows", ["nothing", "a cast"])
+def test_a_complex_rotation(follows) -> None:
+    build = GraphBuilder(configuration("default"))
+    angles = build.arange(SEQUENCE).unsqueeze(0)[..., None].to(FLOAT32) * inverse_frequencies(build, 8)
+    table = build.apply("polar", angles.ones_like(), angles) * 1.5
+    x = query(build)
+    turned = x.to(FLOAT32).reshape((BATCH, 3, SEQUENCE, -1, 2)).view_as_complex() * table[:, None]
+    result = turned.view_as_real().flatten(3).to(MODEL)
+    last = result.to(FLOAT32) if follows == "a cast" else result
+    (rope,) = true_facts(build.graph(last)).ropes
+    assert (rope.input, rope.output, rope.style, rope.upcast) == (x.id, result.id, "interleaved", True)
+    assert (rope.table.cos, rope.table.sin, rope.table.scaling) == (table.id, table.id, 1.5)
+
+
+@pytest.mark.parametrize("sines_first", [True, False])
+def test_tables_that_are_looked_up_by_position(sines_first) -> None:
+    build = GraphBuilder({"rotary_dim": 8})
+    dim = field("rotary_dim", 8)
+    frequencies = 1.0 / 10000 ** (build.arange(0, dim, 2, dtype=FLOAT32) / dim)
+    angles = build.apply("einsum", "i , j -> i j", build.arange(2000, dtype=FLOAT32), frequencies)
+    pair = (angles.sin(), angles.cos()) if sines_first else (angles.cos(), angles.sin())
+    looked_up = build.cat(*pair)[build.arange(SEQUENCE).unsqueeze(0)].split(4, dim=-1)
+    sin, cos = (looked_up.item(k if sines_first else 1 - k) for k in (0, 1))
+    x = query(build)
+    spread = [table[:, None].repeat_interleave(2, dim=3) for table in (cos, sin)]
+    (rope,) = true_facts(build.graph(products(build, x, *spread, "interleaved"))).ropes
+    assert (rope.input, rope.style, rope.returns) == (x.id, "interleaved", False)
+    assert (rope.table.rotary_dim, rope.table.cos, rope.table.sin) == (dim, cos.id, sin.id)
+
+
+def test_a_rotation_may_stay_in_float32() -> None:
+    build = GraphBuilder(configuration("default"))
+    cos, sin = (table.unsqueeze(1) for table in tables(build, inverse_frequencies(build, 8)))
+    x = query(build)
+    (rope,) = true_facts(build.graph(x.to(FLOAT32) * cos + rotate_half(build, x) * sin)).ropes
+    assert (rope.input, rope.returns, rope.upcast) == (x.id, False, True)
+
+
+def test_an_odd_number_of_elements_counts_up_to_the_next_pair() -> None:
+    build = GraphBuilder(configuration("default"))
+    cos, sin = tables(build, inverse_frequencies(build, 7))
+    (rope,) = true_facts(build.graph(rotated_query(build, cos, sin))).ropes
+    assert rope.table.rotary_dim == 7
+
+
 ROTATION_MISSES = {
-    "turned backwards": lambda b, x, cos, sin: x * cos - rotate_half(b, x) * sin,
     "swapped tables": lambda b, x, cos, sin: x * sin + rotate_half(b, x) * cos,
     "cosine twice": lambda b, x, cos, sin: x * cos + rotate_half(b, x) * cos,
     "no rotated half": lambda b, x, cos, sin: x * cos + x * sin,
     "no sign": lambda b, x, cos, sin: x * cos + b.cat(x[..., 4:], x[..., :4]) * sin,
-    "sign on the other half": lambda b, x, cos, sin: x * cos + b.cat(x[..., 4:], -x[..., :4]) * sin,
     "uneven halves": lambda b, x, cos, sin: x * cos + b.cat(-x[..., 3:], x[..., :3]) * sin,
     "pairs with tables for halves": lambda b, x, cos, sin: x * cos + rotate_pairs(b, x) * sin,
     "an extra term": lambda b, x, cos, sin: x * cos + rotate_half(b, x) * sin + x,
     "squared": lambda b, x, cos, sin: x * x * cos + rotate_half(b, x) * sin,
     "two tensors": lambda b, x, cos, sin: x * cos + rotate_half(b, b.parameter("y", *x.kind.shape)) * sin,
     "a learned shift": lambda b, x, cos, sin: x * cos + rotate_half(b, x) * sin + b.parameter("y", 8),
-    "one part stays in float32": lambda b, x, cos, sin: x.to(FLOAT32) * cos + rotate_half(b, x) * sin,
 }
 
 
