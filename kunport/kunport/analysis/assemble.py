@@ -127,6 +127,7 @@ def construct(
         ) from None
     if not isinstance(model, Instance):
         raise KunportError(f"{architecture} in {module} is not a model class.", "Name the class of a language model.")
+    interpreter.trace.constructed = {node.id: node for node in interpreter.trace.nodes}
     return Construction(interpreter, model, Tree(model), architecture, config, len(interpreter.trace.nodes))
 
 

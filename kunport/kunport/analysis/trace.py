@@ -20,6 +20,8 @@ class Trace:
         where: the source line that runs now.
         frame: id of the innermost frame.
         sizes: decisions that were taken on sizes.
+        constructed: the constructor's nodes by id, once the model is there.
+        decisions: every decision taken, if someone keeps them: expression, outcome and line.
     """
 
     def __init__(self) -> None:
@@ -28,9 +30,20 @@ class Trace:
         self.where = Location("", 0)
         self.frame = 0
         self.sizes: dict[str, Guard] = {}
+        self.constructed: dict[int, Node] = {}
+        self.decisions: list[tuple[Expr, Any, Location]] | None = None
         self._ids = 0
         self._guards: dict[str, Guard] = {}
         self._notes: dict[str, None] = {}
+
+    @property
+    def ids(self) -> int:
+        """How many ids were given out."""
+        return self._ids
+
+    def skip_ids(self, count: int) -> None:
+        """Give out so many ids to nodes that were written down elsewhere."""
+        self._ids += count
 
     def new_id(self) -> int:
         self._ids += 1
@@ -88,6 +101,8 @@ class Trace:
 
     def decide(self, expr: Expr, outcome: Any) -> None:
         """A decision was taken on a scalar: a guard where it reads the configuration, a note where it reads sizes."""
+        if self.decisions is not None:
+            self.decisions.append((expr, outcome, self.where))
         if sizes := sorted(symbols_of(expr)):
             self.note(f"{self.where}: a branch on the size {' and '.join(sizes)} was taken as {expr} = {outcome!r}")
             self.sizes.setdefault(f"{expr} is {outcome!r}", Guard(expr, outcome, self.where))

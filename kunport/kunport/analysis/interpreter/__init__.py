@@ -22,6 +22,7 @@ from kunport.analysis.interpreter import (
     tensors,
 )
 from kunport.analysis.interpreter.loops import Turn
+from kunport.analysis.interpreter.replay import Replay
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Signal
 from kunport.analysis.intrinsics import external
@@ -46,6 +47,7 @@ class Interpreter:
         depth: calls inside calls that run now.
         states: parameters and saved buffers with their nodes, in the order of their making.
         turns: data-dependent loops that run now, innermost last.
+        replay: runs of layers that can be repeated for others.
         debug: let errors of the analysis itself escape instead of containing them.
     """
 
@@ -55,6 +57,7 @@ class Interpreter:
         self.default_dtype = DType("model")
         self.depth = 0
         self.turns: list[Turn] = []
+        self.replay = Replay()
         self.states: list[tuple[Tensor, Node]] = []
         self.debug = False
         self._contain = contain

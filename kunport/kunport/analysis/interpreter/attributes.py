@@ -99,6 +99,7 @@ def get(interpreter: Interpreter, value: Value, name: str) -> Value:
 def _of_instance(interpreter: Interpreter, value: Instance, name: str) -> Value:
     if value.renamed:
         name = value.renamed.get(name, name)
+    interpreter.replay.read(value, name)
     if name in value.attributes:
         return value.attributes[name]
     found = class_member(interpreter, value.cls.mro, name)
@@ -191,6 +192,7 @@ def _of_function(value: Function | Native, name: str) -> Value:
 
 def put(interpreter: Interpreter, value: Value, name: str, new: Value) -> None:
     """``value.name = new``."""
+    interpreter.replay.changed(value)
     if isinstance(value, Instance):
         name = value.renamed.get(name, name) if value.renamed else name
         member = class_member(interpreter, value.cls.mro, name)
@@ -211,6 +213,7 @@ def put(interpreter: Interpreter, value: Value, name: str, new: Value) -> None:
 
 
 def delete(interpreter: Interpreter, value: Value, name: str) -> None:
+    interpreter.replay.changed(value)
     if isinstance(value, Instance) and name in value.attributes:
         del value.attributes[name]
     else:

@@ -10,6 +10,7 @@ from kunport_codegen.graph import Frame
 
 from kunport.analysis.interpreter import operations, statements
 from kunport.analysis.interpreter.expressions import evaluate
+from kunport.analysis.interpreter.replay import NOTHING
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Return
 from kunport.analysis.values import (
@@ -83,8 +84,14 @@ def _call_instance(interpreter: Interpreter, value: Instance, args: list[Value],
         if method is None:
             raise NotUnderstoodError(f"a call of an object of {value.cls.short}")
         return call(interpreter, method, args, kwargs)
-    with interpreter.trace.entered("module", value.cls.short, value.path or "") as frame:
-        return run_forward(interpreter, value, args, kwargs, frame)
+    if (repeated := interpreter.replay.repeat(interpreter, value, (args, kwargs))) is not NOTHING:
+        return repeated
+    with interpreter.replay.recorded(interpreter, value, (args, kwargs)) as run:
+        with interpreter.trace.entered("module", value.cls.short, value.path or "") as frame:
+            result = run_forward(interpreter, value, args, kwargs, frame)
+        if run is not None:
+            run.result = result
+    return result
 
 
 def run_forward(

@@ -204,6 +204,7 @@ def _replace(interpreter: Interpreter, cell: Tensor, new: int) -> None:
     for turn in interpreter.turns:
         if cell.id < turn.row or cell in turn.written:
             turn.written.setdefault(cell, cell.id)
+    interpreter.replay.overwritten(cell)
     cell.id = new
     cell.version += 1
     views.write_back(interpreter, cell)

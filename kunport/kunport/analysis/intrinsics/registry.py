@@ -7,6 +7,7 @@ read from source where there is source; else it is opaque, and what depends on i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from kunport_codegen.graph import DType
@@ -110,8 +111,9 @@ def _torch(dotted: str) -> Value | None:
     return None
 
 
+@cache
 def operator(name: str, dotted: str = "") -> Native:
-    """The function that emits torch's operator of this name."""
+    """The function that emits torch's operator of this name, the same one each time."""
 
     def call(interpreter: Any, *args: Value, **kwargs: Value) -> Value:
         return interpreter.operator(name, args, kwargs)
