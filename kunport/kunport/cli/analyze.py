@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kunport.cli.arguments import FORMATS, Verbs, add_model
-from kunport.cli.conditions import CONDITIONS, DEFAULT, failing
+from kunport.cli.arguments import FORMATS, PLAIN_FORMATS, Verbs
+from kunport.cli.conditions import CONDITIONS, DEFAULT, OF_ROWS, OF_ROWS_DEFAULT, failing, failing_rows
 from kunport.cli.terminal import clean, note, write
+from kunport.errors import KunportError
 
 if TYPE_CHECKING:
     from kunport.analysis import Analysis
@@ -23,14 +24,20 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
         description="Reads a model's source without running it, and the headers of its weights. Exit status 1 where "
         "something is not understood or the weights do not fit, or as --fail-on says.",
     )
-    add_model(parser)
+    parser.add_argument(
+        "models",
+        metavar="MODEL",
+        nargs="*",
+        help="a checkpoint folder, a modeling file, an architecture or a model type; several give a line each",
+    )
+    parser.add_argument("--all", type=Path, metavar="FOLDER", help="every modeling_*.py below a folder, a line each")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write there instead of printing, whole or not at all"
     )
     parser.add_argument(
         "--fail-on",
         action="append",
-        choices=(*CONDITIONS, "nothing"),
+        choices=(*CONDITIONS, "error", "nothing"),
         help=f"when to exit with status 1; may be repeated (default: {' and '.join(DEFAULT)})",
     )
     parser.set_defaults(run=run, formats=FORMATS)
@@ -38,20 +45,50 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
 
 def run(options: argparse.Namespace) -> int:
     """Print or write the answer; 1 where a condition of --fail-on holds."""
+    if options.all is not None or len(options.models) > 1:
+        return _run_many(options)
+    if not options.models:
+        raise KunportError("No model is named.", "See `kunport analyze --help`.")
     import kunport
     from kunport.description import describe
     from kunport.report.formats import Answer, render
 
-    analysis = kunport.analyze(options.model)
-    answer = Answer(describe(analysis.graph), kunport.prove_weights(analysis), _folder(analysis, options.model))
-    document = clean(render(answer, options.format))
+    (model,) = options.models
+    analysis = kunport.analyze(model)
+    answer = Answer(describe(analysis.graph), kunport.prove_weights(analysis), _folder(analysis, model))
+    _give(options, render(answer, options.format))
+    return _status(options, failing(options.fail_on or DEFAULT, analysis, answer))
+
+
+def _run_many(options: argparse.Namespace) -> int:
+    from kunport.survey import modeling_files, survey
+    from kunport.survey.table import as_json, as_text
+
+    if options.format not in PLAIN_FORMATS:
+        raise KunportError(f"Several models are not written as {options.format}.", "Use text or json, or name one.")
+    if refused := set(options.fail_on or ()) - {*OF_ROWS, "nothing"}:
+        known = ", ".join(OF_ROWS)
+        raise KunportError(
+            f"--fail-on {min(refused)} is for one model.", f"With several there are {known} and nothing."
+        )
+    models = options.models + [str(path) for path in (modeling_files(options.all) if options.all is not None else [])]
+    rows = list(survey(models))
+    _give(options, as_json(rows) if options.format == "json" else as_text(rows))
+    return _status(options, failing_rows(options.fail_on or OF_ROWS_DEFAULT, rows))
+
+
+def _give(options: argparse.Namespace, document: str) -> None:
+    """Print the document, or write it where --output says."""
     if options.output is None:
         write(document)
-    else:
-        from kunport.report.files import write_document
+        return
+    from kunport.report.files import write_document
 
-        write_document(options.output, document)
-    reasons = failing(options.fail_on or DEFAULT, analysis, answer)
+    write_document(options.output, clean(document))
+
+
+def _status(options: argparse.Namespace, reasons: list[str]) -> int:
+    """1 where there are reasons to fail; they are told where the answer on the terminal does not show them."""
     if options.fail_on or options.output:
         for reason in reasons:
             note(f"kunport: {reason}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kunport.analysis import Analysis
     from kunport.report.formats import Answer
+    from kunport.survey import Row
 
 
 def failing(names: Iterable[str], analysis: Analysis, answer: Answer) -> list[str]:
@@ -57,3 +58,14 @@ CONDITIONS: dict[str, Callable[[Analysis, Answer], str]] = {
     "difference": _difference,  # it does something that a Llama does not
 }
 DEFAULT = ("unknown", "weights")
+
+
+def failing_rows(names: Iterable[str], rows: Iterable[Row]) -> list[str]:
+    """The same for many models, of which a failed one is always a reason."""
+    wanted = {"failed"}.union(*(OF_ROWS[name] for name in names if name in OF_ROWS))
+    return [f"{row.model}: {row.verdict}" for row in rows if row.verdict in wanted]
+
+
+# Condition -> the verdicts of rows that meet it.
+OF_ROWS = {"unknown": {"not understood"}, "error": {"not analysed"}}
+OF_ROWS_DEFAULT = ("unknown",)

@@ -16,7 +16,7 @@ import kunport
     [
         ([], "required: VERB"),
         (["frob"], "invalid choice: 'frob'"),
-        (["analyze"], "required: MODEL"),
+        (["analyze"], "No model is named"),
         (["generate"], "required: WHAT"),
         (["generate", "kernels", "llama"], "invalid choice: 'kernels'"),
         (["port", "llama", "--fast"], "Unrecognized arguments: --fast"),

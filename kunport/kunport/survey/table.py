@@ -1,0 +1,43 @@
+"""Rows for people and for machines."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from kunport.survey.row import Row
+from kunport.text import parameters, visible
+
+FORMAT = 1  # raised when a field changes its meaning or goes
+SCHEMA = Path(__file__).with_name("schema.json")
+
+
+def as_text(rows: Sequence[Row]) -> str:
+    """A line for each row, and totals."""
+    return "\n".join(_lines(rows)) + "\n"
+
+
+def as_json(rows: Iterable[Row]) -> str:
+    """The rows as ``schema.json`` beside this file describes them."""
+    document = {
+        "format": FORMAT,
+        "kunport": importlib.metadata.version("kunport"),
+        "rows": [row.as_dict() for row in rows],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _lines(rows: Sequence[Row]) -> Iterator[str]:
+    for row in rows:
+        subject = row.architecture or row.model
+        facts = f"{row.layers} layers, {parameters(row.parameters)} parameters, {row.differences} unlike a Llama"
+        text = facts if row.architecture else ""
+        if row.reason:
+            text = "; ".join(filter(None, (text, row.reason)))
+        yield f"{row.verdict:<14}  {visible(subject):<40}  {visible(text)}"
+    yield ""
+    counts = Counter(row.verdict for row in rows)
+    yield f"{len(rows)} models: {', '.join(f'{count} {verdict}' for verdict, count in counts.most_common())}"
