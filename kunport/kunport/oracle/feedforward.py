@@ -33,8 +33,10 @@ def label_feedforward(layer: Layer, scope: Scope) -> None:
     """Label a layer that has exactly one dense feed-forward part; the caller knows that it has no experts."""
     parts = find_parts(layer)
     if not parts:
-        inside = [call.module for call in layer.calls if isinstance(call.module, nn.Linear)]
-        scope.skip("mlp", "no part has the form of an MLP" if inside else "no linear layers")
+        if _outside_mixers(layer):
+            scope.skip("mlp", "no part has the form of an MLP")
+        else:
+            scope.label("mlp.kind", "none")
         return
     if len(parts) > 1 or len(_candidates(layer)) > 1:
         scope.skip("mlp", "the layer has several feed-forward parts")
@@ -64,14 +66,22 @@ def find_parts(layer: Layer) -> dict[nn.Module, FeedForward]:
 
 def _candidates(layer: Layer) -> dict[nn.Module, Call]:
     """What holds two linear layers and is not inside an attention or mixer, the layer itself last."""
-    owners = {module for scores in layer.scores for module in scores.stack} & set(layer.names)
-    owners |= {module for module in layer.names if kind_of(module)}
     found: dict[nn.Module, Call] = {}
     for call in [*layer.calls, layer.call]:
-        inside = call.module in owners or any(owner in owners for owner in call.stack)
-        if not inside and sum(map(_is_linear, call.module.children())) >= 2:
+        if not _in_mixer(layer, call) and sum(map(_is_linear, call.module.children())) >= 2:
             found.setdefault(call.module, call)
     return found
+
+
+def _outside_mixers(layer: Layer) -> list[Call]:
+    """The calls of linear layers that are in no attention or mixer."""
+    return [call for call in layer.calls if _is_linear(call.module) and not _in_mixer(layer, call)]
+
+
+def _in_mixer(layer: Layer, call: Call) -> bool:
+    owners = {module for scores in layer.scores for module in scores.stack} & set(layer.names)
+    owners |= {module for module in layer.names if kind_of(module)}
+    return call.module in owners or any(owner in owners for owner in call.stack)
 
 
 def _form(call: Call, linear: list[nn.Module], *, natural: bool) -> FeedForward | None:

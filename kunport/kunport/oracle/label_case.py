@@ -15,7 +15,7 @@ from kunport.oracle.feedforward import find_parts, label_feedforward
 from kunport.oracle.labels import Labels, Scope
 from kunport.oracle.mixers import STATE, kind_of, mixer_kinds
 from kunport.oracle.norm_form import NormForm
-from kunport.oracle.norms import epsilon_sources, find_norms, label_norm, norm_shapes
+from kunport.oracle.norms import epsilon_sources, find_norms, label_norm, norm_shapes, read_in_half
 from kunport.oracle.residual import label_residual
 from kunport.oracle.rope_law import rope_fields
 from kunport.oracle.router import find_choices, label_experts
@@ -42,9 +42,17 @@ class Subject:
         self.forms = find_norms(self.model, shapes)
         modules = dict(self.model.named_modules())
         self.norms: dict[nn.Module, NormForm] = {modules[path]: form for path, form in self.forms.items()}
+        self.halved = self._read_in_half()
         self.sources = epsilon_sources(lambda changes: self.build(changes)[1], self.config, self.forms, shapes)
 
-    def build(self, changes: dict[str, Any]) -> tuple[Any, nn.Module]:
+    def _read_in_half(self) -> set[str]:
+        _, model = self.build({}, "bfloat16")
+        try:
+            return read_in_half(model, self.run(model))
+        except RuntimeError:  # a kernel that the CPU does not have in bfloat16
+            return set()
+
+    def build(self, changes: dict[str, Any], dtype: str = "float32") -> tuple[Any, nn.Module]:
         """Configuration and model, with fields of the configuration (dotted paths) changed."""
         config = build_config(self.case)
         for path, value in changes.items():
@@ -54,7 +62,7 @@ class Subject:
                 holder = getattr(holder, parent)
             setattr(holder, name, value)
         torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(config, dtype="float32", attn_implementation="eager").eval()
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="eager").eval()
         randomize(model)
         return config, model
 
@@ -81,7 +89,8 @@ def _label_layer(subject: Subject, layer: Layer) -> Scope:
     for module, name in layer.names.items():
         if module in subject.norms and layer.call_of(module) is not None:
             path = next(path for path, each in subject.model.named_modules() if each is module)
-            label_norm(scope, name, subject.norms[module], subject.sources.get(path, ""))
+            source, halved = subject.sources.get(path, ""), path in subject.halved
+            label_norm(scope, name, subject.norms[module], source, halved=halved)
     owners = {scores.owner for scores in layer.scores}
     kinds = mixer_kinds(layer)
     _label_mixer(subject, layer, owners, kinds, scope)
@@ -90,6 +99,8 @@ def _label_layer(subject: Subject, layer: Layer) -> Scope:
         label_experts(layer, choices[0], find_parts(layer), scope, subject.config)
     elif choices:
         scope.skip("router", "the layer has several mixtures of experts")
+    elif not layer.scores and not kinds:
+        scope.skip("mlp", "which part is the mixer is not known")
     elif _may_have_experts(layer):
         scope.skip("router", "experts are not given indices and weights")
         scope.skip("mlp", "the layer may have experts")
@@ -149,7 +160,7 @@ def _label_model(subject: Subject, labels: Labels) -> None:
     inside = {module for layer in subject.layers for module in layer.names}
     for path, form in subject.forms.items():
         if subject.model.get_submodule(path) not in inside:
-            label_norm(scope, path, form, subject.sources.get(path, ""))
+            label_norm(scope, path, form, subject.sources.get(path, ""), halved=path in subject.halved)
     if len(stacks_of(subject.layers)) != 1:
         scope.skip("model", "the layers are in several lists, or in none")
         return

@@ -40,8 +40,18 @@ def find_norms(model: nn.Module, shapes: Shapes) -> dict[str, NormForm]:
     return {path: form for path, form in found if form is not None}
 
 
-def label_norm(scope: Scope, name: str, form: NormForm, source: str) -> None:
-    """Label one norm, called ``name`` in its layer."""
+def read_in_half(model: nn.Module, record: Record) -> set[str]:
+    """Paths of the modules that read bfloat16 in a run of a model of that type."""
+    names = {module: path for path, module in model.named_modules()}
+    return {
+        names[call.module]
+        for call in record.calls
+        if call.module in names and call.input is not None and call.input.dtype == torch.bfloat16
+    }
+
+
+def label_norm(scope: Scope, name: str, form: NormForm, source: str, *, halved: bool) -> None:
+    """Label one norm, called ``name`` in its layer; ``halved`` where it reads the dtype of a bfloat16 model."""
     key = f"norm[{name}]"
     scope.label(f"{key}.kind", form.kind)
     scope.label(f"{key}.size", form.size)
@@ -54,7 +64,9 @@ def label_norm(scope: Scope, name: str, form: NormForm, source: str) -> None:
     else:
         scope.label(f"{key}.epsilon", form.epsilon)
         scope.label(f"{key}.epsilon_source", source)
-    if form.cast:
+    if not halved:
+        scope.skip(f"{key}.cast", "it does not read the dtype of the model")
+    elif form.cast:
         scope.label(f"{key}.cast", form.cast)
     else:
         scope.skip(f"{key}.cast", "the rounding in bfloat16 does not tell the orders apart")

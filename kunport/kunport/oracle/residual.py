@@ -18,7 +18,7 @@ _EXACT = 2e-5
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One part of a layer at work: ``letter`` N, A or M. Tensors ``[1, sequence, hidden]``.
+    """One part of a layer at work: ``letter`` N, A, M or ?. Tensors ``[1, sequence, hidden]``.
 
     ``last`` is what the part's last linear layer puts out, for parts that add the residual themselves. ``bordered`` is
     true where a norm inside the part reads what the part reads or makes what it makes.
@@ -95,8 +95,15 @@ def label_residual(layer: Layer, norms: dict[nn.Module, NormForm], mixers: set[n
     if start is None or end is None or start.shape != end.shape:
         scope.skip("residual", "the layer does not map one stream to itself")
         return
-    story = _Story(start)
+    story, before = _Story(start), None
     for event in find_events(layer, norms, mixers, start):
+        if before is not None and "N" not in (before.letter, event.letter) and close(event.read, before.made, _EXACT):
+            scope.skip("residual", "one part reads what another made: the words for that differ")
+            return
+        if event.letter == "?":
+            scope.skip("residual", "a part besides the mixer reads other positions: the words for that differ")
+            return
+        before = event
         if event.bordered:
             scope.skip("residual", f"a part ({event.letter}) begins or ends with a norm of its own")
             return
@@ -138,8 +145,10 @@ def find_events(layer: Layer, norms: dict[nn.Module, NormForm], mixers: set[nn.M
             continue
         if call.module in norms:
             letter = "N"
-        elif any(module in mixers for module in call.module.modules()) or _mixes(call):
+        elif any(module in mixers for module in call.module.modules()):
             letter = "A"
+        elif _mixes(call):
+            letter = "?" if mixers & set(layer.names) else "A"
         else:
             letter = "M"
         if letter == "M" and not list(call.module.children()):

@@ -57,7 +57,8 @@ def find_law(rotation: Rotation, head_dim: int, fields: RopeFields) -> RopeLaw:
     ratio = angles[1] / angles[0]
     geometric = all(abs(angle / (angles[0] * ratio**i) - 1) < 1e-3 for i, angle in enumerate(angles))
     named = [kind for kind in fields.types if kind != "default"]
-    bases = [ratio ** (-dims / 2) for dims in (rotation.dims, head_dim)]
+    # The exponent's denominator is the number of elements that turn, of a head, or an odd share rounded up to pairs.
+    bases = [ratio ** (-dims / 2) for dims in (rotation.dims, head_dim, rotation.dims - 1)]
     agreed = next((b for b in bases if any(abs(b / n - 1) < 1e-3 for n in fields.numbers if n > 1)), None)
     if geometric and abs(angles[0] - 1) < 1e-4:
         return RopeLaw(agreed or (None if named else bases[0]), [*named, "default"] if len(named) < 2 else [])

@@ -104,9 +104,9 @@ def _weighting(scores: Tensor, choice: Choice) -> tuple[bool, float] | None:
         return None
     chosen = scores.gather(1, choice.index)
     for renormalize, expected in ((False, chosen), (True, chosen / chosen.sum(-1, keepdim=True))):
-        ratio = choice.weights / expected
-        if close(ratio, ratio.median().expand(ratio.shape), 1e-3):
-            return renormalize, float(ratio.median())
+        factor = float((choice.weights / expected).median())
+        if bool(((choice.weights - factor * expected).abs() <= 1e-3 * choice.weights.abs()).all()):
+            return renormalize, factor
     return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import nn
 
 from kunport.oracle.attention.normalised import find_qk_norm
-from kunport.oracle.attention.output import find_clip, find_gate
+from kunport.oracle.attention.output import find_clip, find_gate, has_late_sink
 from kunport.oracle.attention.packing import find_packing
 from kunport.oracle.attention.probe import TENSORS, Probe, ProbeError
 from kunport.oracle.attention.rotation import Rotation, find_rotation
@@ -24,12 +24,12 @@ def label_attention(probe: Probe, scope: Scope, fields: RopeFields) -> None:
         scope.skip("attention", str(error))
         return
     steps: dict[str, Callable[[Probe, Scope], None]] = {
+        "attention.gate": _gate,
         "attention.kind": _kind,
         "attention.window": _sight,
         "attention.bias": _bias,
         "attention.packing": _packing,
         "attention.qk_norm": _qk_norm,
-        "attention.gate": lambda probe, scope: scope.label("attention.gate", find_gate(probe)),
         "attention.clip": lambda probe, scope: scope.label("attention.clip", find_clip(probe)),
         "position": lambda probe, scope: _positions(probe, scope, fields),
     }
@@ -48,7 +48,6 @@ def _sizes(probe: Probe, scope: Scope) -> None:
     if scores.value is not None:
         scope.label("attention.value_dim", scores.value.shape[-1])
     scope.label("attention.kv_heads", count_kv_heads(scores.key))
-    scope.label("attention.sinks", scores.sink)
 
 
 def _kind(probe: Probe, scope: Scope) -> None:
@@ -58,8 +57,21 @@ def _kind(probe: Probe, scope: Scope) -> None:
         return
     if any(isinstance(leaf, nn.Conv1d) for leaf in probe.leaves if probe.feeds[leaf]):
         raise ProbeError("query, key or value pass a convolution")
-    find_gate(probe)  # what ends the attention is understood
+    if "attention.gate" not in scope.values:
+        raise ProbeError("what ends the attention is not known")
     scope.label("attention.kind", "mla" if probe.latent else "softmax")
+
+
+def _gate(probe: Probe, scope: Scope) -> None:
+    """Gate and sinks: what the combined heads are multiplied by tells of both."""
+    try:
+        scope.label("attention.gate", find_gate(probe))
+        scope.label("attention.sinks", probe.base.scores.sink)
+    except ProbeError:
+        if not has_late_sink(probe):
+            raise
+        scope.label("attention.gate", None)
+        scope.label("attention.sinks", True)
 
 
 def _sight(probe: Probe, scope: Scope) -> None:

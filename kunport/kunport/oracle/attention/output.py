@@ -45,6 +45,24 @@ def find_gate(probe: Probe) -> str | None:
     raise ProbeError("the combined heads are changed before the output projection in an unknown way")
 
 
+def has_late_sink(probe: Probe) -> bool:
+    """Whether a learned sink scales the combined heads after the softmax.
+
+    A sink s is one logit more in the softmax: it leaves ``sigmoid(logsumexp(logits) - s)`` of what the heads combine.
+    """
+    combined = _combined(probe)
+    ending = calls_of(probe.base.record, probe.output_projection)[0].input
+    if ending is None or ending.numel() != combined.numel():
+        return False
+    scores = probe.base.scores
+    ratio = (ending.reshape(combined.shape) / combined).reshape(probe.length, scores.logits.shape[0], -1)
+    share = ratio.median(-1).values
+    if not close(ratio, share[..., None].expand(ratio.shape), 1e-3) or not bool(((share > 0) & (share < 1)).all()):
+        return False
+    sink = torch.logsumexp(scores.logits, -1).T - torch.logit(share)
+    return bool((sink - sink[:1]).abs().max() < 1e-2)
+
+
 def _combined(probe: Probe) -> Tensor:
     """``[sequence, heads * value_dim]``."""
     output = probe.base.scores.output
