@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
         help="a checkpoint folder, a modeling file, an architecture or a model type; several give a line each",
     )
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="every modeling_*.py below a folder, a line each")
+    parser.add_argument("--list-variants", action=ListVariants, help="print the keys of all facts, and exit")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write there instead of printing, whole or not at all"
     )
@@ -41,6 +43,20 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
         help=f"when to exit with status 1; may be repeated (default: {' and '.join(DEFAULT)})",
     )
     parser.set_defaults(run=run, formats=FORMATS)
+
+
+class ListVariants(argparse.Action):
+    """``--list-variants``: prints the catalogue of variants and ends the command, as ``--help`` does."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:  # noqa: A002
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print and exit."""
+        from kunport.variants.reference import listing
+
+        write(listing() + "\n")
+        parser.exit()
 
 
 def run(options: argparse.Namespace) -> int:

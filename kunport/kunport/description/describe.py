@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Graph, Location
 from kunport_codegen.recognition import recognize
 
-from kunport.description import attention, experts, feedforward, norms, positions, residual, unnamed, vocabulary
 from kunport.description.findings import Line, merge
-from kunport.description.view import View, show
-
-_GROUPS = {
-    "attention": attention.describe,
-    "positions": positions.describe,
-    "norms": norms.describe,
-    "MLP": feedforward.describe,
-    "experts": experts.describe,
-    "residual": residual.describe,
-    "embeddings and head": vocabulary.describe,
-    "operators without a name": unnamed.describe,
-}
+from kunport.description.lines import findings
+from kunport.description.unnamed import unnamed
+from kunport.variants.fact import ModelFacts
+from kunport.variants.known import Nearest, find_nearest
+from kunport.variants.model import Model
+from kunport.variants.reading import facts_of
+from kunport.variants.verdict import Verdict, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +38,13 @@ class Description:
     Attributes:
         layers: number of decoder layers.
         parameters: number of elements of all parameters, shared ones once.
-        groups: title -> lines; groups without lines are left out.
+        groups: title -> lines, the facts in words; groups without lines are left out.
         unknowns: what stands in the way of an adapter, in order, once for each source line and reason.
         guards: configuration fields that the graph was specialised on.
         notes: what the analysis wants a reader to know.
+        facts: what the model does, as data.
+        runs: whether it runs in the engine, and how.
+        nearest: the known model that it is most like.
     """
 
     architecture: str
@@ -59,6 +56,9 @@ class Description:
     unknowns: list[Unknown]
     guards: list[str]
     notes: list[str]
+    facts: ModelFacts | None = None
+    runs: Verdict | None = None
+    nearest: Nearest | None = None
 
     @property
     def understood(self) -> bool:
@@ -66,28 +66,45 @@ class Description:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON, verdict included."""
-        return {"verdict": "understood" if self.understood else "not understood", **asdict(self)}
+        data = {"verdict": "understood" if self.understood else "not understood"}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            data[field.name] = value.as_dict() if hasattr(value, "as_dict") else _plain(value)
+        return data
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Line | Unknown):
+        return asdict(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def describe(graph: Graph) -> Description:
     """The description of a model graph."""
-    view = View(graph, recognize(graph))
-    lines = {title: merge(group(view)) for title, group in _GROUPS.items()}
+    recognised = recognize(graph)
+    model = Model(graph, recognised)
+    facts = facts_of(model)
+    groups = {**findings(facts), "operators without a name": list(unnamed(model))}
     shared = {path for path, _ in graph.tied}
     return Description(
         architecture=graph.architecture,
         model_type=graph.model_type,
-        layers=view.depth,
+        layers=facts.model["layers"].value or 0,
         parameters=sum(
             math.prod(unwrap(size) for size in each.shape)
             for each in graph.parameters.values()
             if not each.buffer and each.path not in shared
         ),
         sources=graph.sources,
-        groups={title: each for title, each in lines.items() if each},
+        groups={title: merge(each) for title, each in groups.items() if each},
         unknowns=unknowns_of(graph),
-        guards=[f"{guard.expr} is {show(guard.outcome)}" for guard in graph.guards],
+        guards=[f"{guard.expr} is {guard.outcome}" for guard in graph.guards],
         notes=graph.notes,
+        facts=facts,
+        runs=judge(graph, recognised),
+        nearest=find_nearest(facts),
     )
 
 

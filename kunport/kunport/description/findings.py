@@ -17,12 +17,14 @@ class Finding:
         where: source line that does it.
         layer: index of the layer, None outside of layers.
         usual: a Llama does the same.
+        key: the fact's key, the first one where the text says several; "" for what is no fact.
     """
 
     text: str
     where: Location
     layer: int | None = None
     usual: bool = True
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Line:
     where: Location
     layers: tuple[int, ...]
     usual: bool
+    key: str = ""
 
 
 def merge(findings: Iterable[Finding]) -> list[Line]:
@@ -40,16 +43,16 @@ def merge(findings: Iterable[Finding]) -> list[Line]:
 
     What is said twice about a layer (of its queries and of its keys) is said of the first line only.
     """
-    layers: dict[tuple[str, Location, bool], list[int]] = {}
+    layers: dict[tuple[str, Location, bool, str], list[int]] = {}
     said = set[tuple[str, int | None]]()
     for finding in findings:
         if (finding.text, finding.layer) in said:
             continue
         said.add((finding.text, finding.layer))
-        merged = layers.setdefault((finding.text, finding.where, finding.usual), [])
+        merged = layers.setdefault((finding.text, finding.where, finding.usual, finding.key), [])
         if finding.layer is not None and finding.layer not in merged:
             merged.append(finding.layer)
-    return [Line(text, where, tuple(sorted(each)), usual) for (text, where, usual), each in layers.items()]
+    return [Line(text, where, tuple(sorted(each)), usual, key) for (text, where, usual, key), each in layers.items()]
 
 
 def name_layers(layers: Sequence[int], depth: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kunport_codegen.graph import Node
 
 from kunport.description.findings import Finding
-from kunport.description.view import View
+from kunport.variants.model import Model
 
 # Operators that every model has between the named ones.
 _STRUCTURE = frozenset(("input", "parameter", "mask", "item", "loop", "unknown"))
@@ -19,15 +19,13 @@ _PIECES = frozenset(("getitem", "split", "chunk", "unbind", "cat", "stack", "rep
 _PLAIN = _STRUCTURE | _ARITHMETIC | _VIEWS | _PIECES
 
 
-def describe(view: View) -> Iterator[Finding]:
+def unnamed(model: Model) -> Iterator[Finding]:
     """One finding for each operator and source line that no fact covers, where it depends on the input."""
-    facts = view.facts
-    named = (facts.norms, facts.tables, facts.ropes, facts.attentions, facts.experts, facts.activations)
-    covered = {node for each in named for fact in each for node in fact.nodes}
-    for node in view.index.nodes.values():
-        if node.id in view.index.live and node.id not in covered and _computes(view, node):
-            yield Finding(node.op, node.where, view.layer(node.frame), usual=False)
+    for node in model.index.nodes.values():
+        if node.id in model.index.live and node.id not in model.covered and _computes(model, node):
+            layer = model.layer_of(node)
+            yield Finding(node.op, node.where, layer.number if layer is not None else None, usual=False)
 
 
-def _computes(view: View, node: Node) -> bool:
-    return node.op not in _PLAIN and not view.index.constant(node.id)
+def _computes(model: Model, node: Node) -> bool:
+    return node.op not in _PLAIN and not model.index.constant(node.id)

@@ -22,6 +22,17 @@ _LIGHT = frozenset(
 _HEAVY = frozenset(("attention.kind", "position.kind", "mlp.kind", "residual.order", "norm.kind", "router.scoring"))
 
 
+def is_size(key: str) -> bool:
+    """Whether a key holds a size or a setting, which hardly tells architectures apart."""
+    return _plain(key) in _LIGHT
+
+
+def _plain(key: str) -> str:
+    """A key without the name of a norm."""
+    found = _NORM.match(key)
+    return f"norm.{found[2]}" if found is not None else key
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """A value that some layers have, or the model where ``layers`` is empty; no ``fact`` where the key is absent."""
@@ -47,9 +58,7 @@ class Difference:
     @property
     def weight(self) -> float:
         """How much the difference says about the architecture."""
-        found = _NORM.match(self.key)
-        key = f"norm.{found[2]}" if found is not None else self.key
-        return 0.1 if key in _LIGHT else 3.0 if key in _HEAVY else 1.0
+        return 0.1 if is_size(self.key) else 3.0 if _plain(self.key) in _HEAVY else 1.0
 
     def as_dict(self) -> dict[str, Any]:
         left, right = ([held.as_dict() for held in side] for side in (self.left, self.right))

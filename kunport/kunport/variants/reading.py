@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kunport_codegen.expression import fields_of
 from kunport_codegen.facts import Facts as Recognised
 from kunport_codegen.facts import Norm
 from kunport_codegen.graph import Graph, Node
-from kunport_codegen.lowering.selection import DifferentLayersError, Selector
 from kunport_codegen.recognition import recognize
 
 from kunport.variants.catalogue import catalogue
@@ -18,6 +18,9 @@ from kunport.variants.fact import Fact, Facts, LayerKind, ModelFacts
 from kunport.variants.model import NORMALISING, Layer, Model
 from kunport.variants.paths import sites
 from kunport.variants.variant import Variant
+
+if TYPE_CHECKING:
+    from kunport_codegen.lowering.selection import Selector
 
 
 def read_facts(graph: Graph, recognised: Recognised | None = None) -> ModelFacts:
@@ -27,7 +30,12 @@ def read_facts(graph: Graph, recognised: Recognised | None = None) -> ModelFacts
         graph: a model as the analysis reads it.
         recognised: what `recognize` found in it, if the caller has that already.
     """
-    model = Model(graph, recognize(graph) if recognised is None else recognised)
+    return facts_of(Model(graph, recognize(graph) if recognised is None else recognised))
+
+
+def facts_of(model: Model) -> ModelFacts:
+    """The facts of a graph that is sorted into layers already."""
+    graph = model.graph
     variants = [entry.variant for entry in catalogue()]
     by_layer = [(layer, _layer_facts(layer, variants)) for layer in model.layers]
     for stack in dict.fromkeys(layer.stack for layer in model.layers):
@@ -123,6 +131,8 @@ def _explain(graph: Graph, layers: list[Facts]) -> None:
     differing = {key for key in keys if len({repr(_value(facts.get(key))) for facts in layers}) > 1}
     if not differing:
         return
+    from kunport_codegen.lowering.selection import Selector  # a second of imports that most models do not need
+
     selector = Selector(graph, len(layers))
     known: dict[tuple[str, ...], set[str]] = {}
     for key in differing:
@@ -137,6 +147,8 @@ def _explain(graph: Graph, layers: list[Facts]) -> None:
 
 def _telling(selector: Selector, values: tuple[str, ...]) -> set[str]:
     """The fields that say which layers have which of the values; none where the source itself counts layers."""
+    from kunport_codegen.lowering.selection import DifferentLayersError
+
     fields = set[str]()
     for value in dict.fromkeys(values):
         try:

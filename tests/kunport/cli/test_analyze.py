@@ -57,9 +57,18 @@ def test_a_model_is_described_with_source_lines_and_a_verdict(capsys):
     assert main(["analyze", "Olmo2ForCausalLM"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Olmo2ForCausalLM (olmo2): 32 layers, 6.89 B parameters\n\nAttention\n")
-    assert "  * self_attn: normalised after  [layers 0-31]" in out
+    assert "  * order: r A N + r M N +  [layers 0-31]" in out
+    assert "\nEngine\n    runs through a generated adapter\n" in out
+    assert "\nNearest\n    most like Olmo3ForCausalLM (olmo3)\n" in out
     assert "transformers/models/olmo2/modeling_olmo2.py:" in out
     assert out.endswith("Understood: every operation. `*` marks what a Llama does not do.\n")
+
+
+def test_the_catalogue_of_variants_is_listed(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze", "--list-variants"])
+    assert ended.value.code == 0
+    assert "  attention.window" in capsys.readouterr().out
 
 
 def test_the_same_as_json_meets_the_published_schema(capsys):

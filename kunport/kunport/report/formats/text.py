@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 
 from kunport.description import Description, Line, name_layers
 from kunport.report.formats.answer import Answer, verdict
 from kunport.report.weights import weight_lines
 from kunport.text import parameters
+from kunport.variants.compare import Held, is_size
+from kunport.variants.known import Nearest
 
+_REASONS = 8  # as many reasons are printed; the other formats have all
 _WIDTH = 88  # columns of a line's text before its place in the source
 
 
@@ -32,8 +36,29 @@ def _lines(answer: Answer) -> Iterator[str]:
     if answer.weights is not None:
         yield from ("", "Weights")
         yield from _indented(weight_lines(answer.weights))
+    if description.runs is not None:
+        yield from ("", "Engine", f"    {description.runs.answer}")
+        yield from _indented(description.runs.reasons[:_REASONS])
+        yield from _indented(f"{use.layer}: {', '.join(use.operators)}" for use in description.runs.uses)
+    if description.nearest is not None:
+        yield from ("", "Nearest", *_indented(nearest_lines(description.nearest)))
     yield ""
     yield from verdict_lines(description)
+
+
+def nearest_lines(nearest: Nearest) -> Iterator[str]:
+    """The nearest known architecture, and the keys in which the model differs, sizes and settings aside."""
+    yield f"most like {nearest.architecture} ({nearest.model_type})"
+    for each in nearest.differences:
+        if not is_size(each.key):
+            ours, theirs = (", ".join(map(_held, side)) for side in (each.left, each.right))
+            yield f"{each.key}: {ours} here, {theirs} there"
+
+
+def _held(held: Held) -> str:
+    if held.fact is None:
+        return "absent"
+    return "not known" if held.fact.reason else json.dumps(held.fact.value)
 
 
 def verdict_lines(description: Description) -> Iterator[str]:

@@ -6,9 +6,8 @@ the number that the configuration gives.
 
 from __future__ import annotations
 
-from kunport_codegen.expression import Expr, Scalar, evaluate, unwrap
+from kunport_codegen.expression import Expr, Scalar
 from kunport_codegen.facts import Experts
-from kunport_codegen.lowering.selection import read as read_path
 
 from kunport.variants.feedforward import MLP, mlps
 from kunport.variants.model import Layer
@@ -32,8 +31,9 @@ def _count(layer: Layer, found: MLP) -> Scalar | int:
     size = found.size
     for factor in _factors(size.expr) if isinstance(size, Scalar) else ():
         if factor.op == "field" and "shared" in factor.args[0] and "size" not in factor.args[0]:
-            value = evaluate(factor, lambda path: read_path(layer.model.graph.config, path), {})
-            return Scalar(unwrap(value), factor)
+            value = layer.model.graph.config.get(factor.args[0])
+            if type(value) is int:
+                return Scalar(value, factor)
     return 1
 
 
