@@ -24,7 +24,7 @@ def test_both_sides_take_turns(tmp_path: Path, checkpoint: Path) -> None:
     adapter = write_adapter(tmp_path / "llama", code=ADAPTER)
     seen: list[Stage] = []
     result = compare_throughput(
-        adapter, checkpoint, requests=3, prompt_tokens=4, tokens=5, repetitions=2, on_stage=seen.append
+        adapter, checkpoint, requests=3, prompt_tokens=4, tokens=5, rounds=1, repetitions=2, on_stage=seen.append
     )
     assert Path(result.adapter.ran.file) == (adapter / "model.py").resolve()
     assert result.native.ran.module == "vllm.model_executor.models.llama"
@@ -40,7 +40,7 @@ def test_both_sides_take_turns(tmp_path: Path, checkpoint: Path) -> None:
 def test_an_engine_that_does_not_start_is_one_sentence(tmp_path: Path, checkpoint: Path) -> None:
     adapter = write_adapter(tmp_path / "llama", code="raise RuntimeError('not today')")
     with pytest.raises(KunportError, match="The adapter engine failed in its stage 'load'"):
-        compare_throughput(adapter, checkpoint, repetitions=1)
+        compare_throughput(adapter, checkpoint, rounds=1, repetitions=1)
 
 
 def test_ratios_are_of_neighbours() -> None:

@@ -87,14 +87,17 @@ def compare_throughput(
     requests: int = 32,
     prompt_tokens: int = 16,
     tokens: int = 64,
-    repetitions: int = 7,
+    rounds: int = 2,
+    repetitions: int = 4,
     threads: int = 1,
     seed: int = 0,
     on_stage: OnStage | None = None,
 ) -> Throughput:
     """Time the adapter and vLLM's own class on the same requests, all of a repetition's running at once.
 
-    One thread each by default: on a machine that others use, threads that wait for each other measure the others.
+    One thread each by default: on a machine that others use, threads that wait for each other measure the others. Where
+    a process's memory comes to lie decides a few percent for as long as it lives, so every round starts both engines
+    anew, the other one first.
 
     Raises:
         KunportError: the input is wrong, or one of the engines did not get to the end.
@@ -114,24 +117,39 @@ def compare_throughput(
         "page": None,
         "kv_cache_bytes": source.cache_bytes(requests * (prompt_tokens + tokens)),
     }
+    order = [("adapter", folder), ("native", None)]
+    results: dict[str, Side] = {}
+    for _ in range(rounds):
+        _round(order, job, threads, repetitions, results, on_stage)
+        order.reverse()
+    return Throughput(requests, prompt_tokens, tokens, results["adapter"], results["native"])
+
+
+def _round(
+    order: list[tuple[str, Path | None]],
+    job: dict[str, Any],
+    threads: int,
+    repetitions: int,
+    results: dict[str, Side],
+    on_stage: OnStage | None,
+) -> None:
+    """Starts both engines in this order, lets them take turns, and adds what they did to the results."""
+    generated = len(job["prompts"]) * job["tokens"]
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kunport-")))
-        sides = {
-            name: stack.enter_context(_start(name, path, work, threads, on_stage))
-            for name, path in (("adapter", folder), ("native", None))
-        }
-        results = {name: Side(_load(name, side, job), [], []) for name, side in sides.items()}
+        sides = {name: stack.enter_context(_start(name, path, work, threads, on_stage)) for name, path in order}
+        for name, side in sides.items():
+            ran = _load(name, side, job)
+            results.setdefault(name, Side(ran, [], []))
         for turn in range(repetitions):
-            order = list(sides) if turn % 2 == 0 else list(reversed(sides))
-            for name in order:
+            for name in sides if turn % 2 == 0 else reversed(sides):
                 sides[name].send(turn)
                 taken = _facts(name, sides[name], f"turn {turn}")
-                results[name].tokens_per_second.append(requests * tokens / taken["seconds"])
-                results[name].tokens_per_cpu_second.append(requests * tokens / taken["cpu_seconds"])
+                results[name].tokens_per_second.append(generated / taken["seconds"])
+                results[name].tokens_per_cpu_second.append(generated / taken["cpu_seconds"])
         for side in sides.values():
             side.send(None)
             side.follow()
-    return Throughput(requests, prompt_tokens, tokens, results["adapter"], results["native"])
 
 
 def _start(name: str, adapter: Path | None, work: Path, threads: int, on_stage: OnStage | None) -> Supervised:
