@@ -193,6 +193,27 @@ class Activation:
 
 
 @dataclass(slots=True)
+class Mixer:
+    """A token mixer that is no softmax attention, known by its family; its numbers are not compared with a formula.
+
+    ``kind`` is ``mamba`` (a state matrix of channels by states), ``mamba2`` (a number a head), ``gated_delta``,
+    ``rg_lru``, ``rwkv``, ``mlstm``, ``linear`` (attention without softmax, with a fixed decay) or
+    ``short_convolution``. ``input`` and ``output`` are ids of the module call ``frame``, ``nodes`` all that it
+    computes, its projections included. ``convolution`` is the path of the kernel of its convolution over tokens,
+    ``kernel`` that kernel's length; both None without.
+    """
+
+    kind: str
+    input: int
+    output: int
+    nodes: frozenset[int]
+    convolution: str | None
+    kernel: Number | None
+    frame: int
+    where: Location
+
+
+@dataclass(slots=True)
 class Facts:
     """All that was recognised, in order of the graph."""
 
@@ -202,6 +223,7 @@ class Facts:
     attentions: list[Attention] = field(default_factory=list)
     experts: list[Experts] = field(default_factory=list)
     activations: list[Activation] = field(default_factory=list)
+    mixers: list[Mixer] = field(default_factory=list)
 
 
-__all__ = ["Activation", "Attention", "Experts", "Facts", "Norm", "Number", "Ref", "Rope", "RopeTable"]
+__all__ = ["Activation", "Attention", "Experts", "Facts", "Mixer", "Norm", "Number", "Ref", "Rope", "RopeTable"]

@@ -81,6 +81,18 @@ class GraphBuilder:
         self.result = Graph("TinyForCausalLM", "tiny", config or {}, frames=frames)
         self.nodes = self.result.nodes
         self.ids = 0
+        self.frame = 0
+
+    def call(self, x: Tensor, body: Callable[[Tensor], Tensor]) -> Tensor:
+        """The result of a module call; what the body builds belongs to it."""
+        outer, frames = self.frame, self.result.frames
+        self.frame = len(frames)
+        frames.append(Frame(self.frame, outer, "module", "Part", f"part{self.frame}", Location("model.py", 1)))
+        frames[-1].inputs["x"] = Ref(x.id)
+        result = body(x)
+        frames[self.frame].output = Ref(result.id)
+        self.frame = outer
+        return result
 
     def parameter(self, path: str, *shape: Any, dtype: DType = MODEL) -> Tensor:
         self.result.parameters[path] = Parameter(path, shape, dtype)
@@ -132,7 +144,7 @@ class GraphBuilder:
 
     def _add(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any], kind: Any) -> Tensor:
         shape, dtype = (None, None) if isinstance(kind, tuple) else (kind.shape, kind.dtype)
-        node = Node(self._id(), op, args, kwargs, shape, dtype, 0, Location("model.py", self.ids + 1))
+        node = Node(self._id(), op, args, kwargs, shape, dtype, self.frame, Location("model.py", self.ids + 1))
         self.nodes.append(node)
         return Tensor(self, node.id, kind)
 

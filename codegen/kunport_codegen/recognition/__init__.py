@@ -14,6 +14,7 @@ from .attention import find_attentions
 from .experts import find_experts
 from .gathered import find_gathered
 from .index import Index
+from .mixers import find_mixers
 from .norms import find_norms
 from .ropes import find_ropes
 from .tables import find_tables
@@ -30,6 +31,7 @@ def recognize(graph: Graph) -> Facts:
         attentions=find_attentions(index),
         experts=find_experts(index),
         activations=find_activations(index),
+        mixers=find_mixers(index),
     )
 
 
