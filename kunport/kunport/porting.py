@@ -13,7 +13,7 @@ from kunport.adapter_folder import check_replaceable, folder_for, holds_adapter
 from kunport.analysis import Analysis
 from kunport.description import Description, describe
 from kunport.errors import NotPortableError
-from kunport.report import write_report
+from kunport.report.files import write_report
 from kunport.tiny_models.cases import Case, cases, find_case
 from kunport.validation.report import FAILED, PASSED, RUNNING, Report, Stage
 

@@ -26,8 +26,8 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
 def run(options: argparse.Namespace) -> int:
     """Port, and print the verdict; 1 where there is no adapter or it is not to be trusted."""
     import kunport
-    from kunport.report import StageDisplay
     from kunport.report.document import as_json
+    from kunport.report.progress import StageDisplay
 
     quiet_libraries()
     with StageDisplay() as display:

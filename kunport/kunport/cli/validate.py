@@ -38,7 +38,8 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
 def run(options: argparse.Namespace) -> int:
     """Validate, print the verdict, and write the reports; 1 where the adapter is not to be trusted."""
     import kunport
-    from kunport.report import StageDisplay, write_report
+    from kunport.report.files import write_report
+    from kunport.report.progress import StageDisplay
 
     quiet_libraries()
     with tempfile.TemporaryDirectory(prefix="kunport-") as folder:
@@ -52,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
 
 def print_verdict(report: Report, description: Description | None, pages: Sequence[Path], *, as_json: bool) -> None:
     """Print the verdict table and where the reports are, or the report as JSON."""
-    from kunport.report import print_report
     from kunport.report.document import as_json as to_json
+    from kunport.report.terminal import print_report
 
     if as_json:
         write(to_json(report, description))

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from kunport.errors import KunportError
-from kunport.report import files, write_report
+from kunport.report import files
+from kunport.report.files import write_report
 from sample_reports import sample_report
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 
-from kunport.report import StageDisplay, print_report
+from kunport.report.progress import StageDisplay
+from kunport.report.terminal import print_report
 from kunport.validation.report import Mismatch, Report, Stage
 from rich.console import Console
 from sample_reports import sample_report
