@@ -65,23 +65,26 @@ def find_parts(layer: Layer) -> dict[nn.Module, FeedForward]:
 
 
 def _candidates(layer: Layer) -> dict[nn.Module, Call]:
-    """What holds two linear layers and is not inside an attention or mixer, the layer itself last."""
+    """What holds two linear layers and is in no mixer and around none, the layer itself last."""
+    mixers = _mixers(layer)
     found: dict[nn.Module, Call] = {}
     for call in [*layer.calls, layer.call]:
-        if not _in_mixer(layer, call) and sum(map(_is_linear, call.module.children())) >= 2:
+        around = call.module is not layer.module and any(module in mixers for module in call.module.modules())
+        inside = any(module in mixers for module in call.stack)
+        if not around and not inside and sum(map(_is_linear, call.module.children())) >= 2:
             found.setdefault(call.module, call)
     return found
 
 
 def _outside_mixers(layer: Layer) -> list[Call]:
-    """The calls of linear layers that are in no attention or mixer."""
-    return [call for call in layer.calls if _is_linear(call.module) and not _in_mixer(layer, call)]
+    """The calls of linear layers that are in no mixer."""
+    mixers = _mixers(layer)
+    linear = [call for call in layer.calls if _is_linear(call.module)]
+    return [call for call in linear if not any(module in mixers for module in call.stack)]
 
 
-def _in_mixer(layer: Layer, call: Call) -> bool:
-    owners = {module for scores in layer.scores for module in scores.stack} & set(layer.names)
-    owners |= {module for module in layer.names if kind_of(module)}
-    return call.module in owners or any(owner in owners for owner in call.stack)
+def _mixers(layer: Layer) -> set[nn.Module]:
+    return {scores.owner for scores in layer.scores} | {module for module in layer.names if kind_of(module)}
 
 
 def _form(call: Call, linear: list[nn.Module], *, natural: bool) -> FeedForward | None:
@@ -103,7 +106,7 @@ def _form(call: Call, linear: list[nn.Module], *, natural: bool) -> FeedForward 
     if read is None:
         return None
     for each in record.calls:  # a norm before the last projection
-        if not each.stack or each.module in linear or each.input is None or each.result is None:
+        if each.module in linear or not list(each.module.parameters()) or each.input is None or each.result is None:
             continue
         if each.input.shape == read.shape == each.result.shape and torch.equal(each.result, read):
             read = each.input

@@ -11,13 +11,13 @@ from transformers import AutoModelForCausalLM
 
 from kunport.oracle.attention.label import label_attention
 from kunport.oracle.attention.probe import Probe, ProbeError
+from kunport.oracle.config_fields import read_fields
 from kunport.oracle.feedforward import find_parts, label_feedforward
 from kunport.oracle.labels import Labels, Scope
 from kunport.oracle.mixers import STATE, kind_of, mixer_kinds
 from kunport.oracle.norm_form import NormForm
 from kunport.oracle.norms import epsilon_sources, find_norms, label_norm, norm_shapes, read_in_half
 from kunport.oracle.residual import label_residual
-from kunport.oracle.rope_law import rope_fields
 from kunport.oracle.router import find_choices, label_experts
 from kunport.oracle.structure import Layer, find_layers, stacks_of
 from kunport.oracle.vocabulary import Vocabulary
@@ -113,8 +113,9 @@ def _label_layer(subject: Subject, layer: Layer) -> Scope:
 
 def _may_have_experts(layer: Layer) -> bool:
     """Whether a matrix for each of several things is a parameter, outside mixers and convolutions."""
-    outside = (m for m in layer.module.modules() if not kind_of(m) and not isinstance(m, nn.Conv1d))
-    return any(parameter.ndim == 3 for module in outside for parameter in module.parameters(recurse=False))
+    outside = [m for m in layer.module.modules() if not kind_of(m) and not isinstance(m, nn.Conv1d)]
+    parameters = (parameter for module in outside for parameter in module.parameters(recurse=False))
+    return any(parameter.ndim == 3 and len(parameter) > 1 for parameter in parameters)
 
 
 def _label_mixer(subject: Subject, layer: Layer, owners: set[nn.Module], kinds: list[str], scope: Scope) -> None:
@@ -134,7 +135,7 @@ def _label_mixer(subject: Subject, layer: Layer, owners: set[nn.Module], kinds: 
         scope.skip("attention", "the softmax attention runs in the layer itself")
         return
     try:
-        label_attention(Probe(call, LENGTH, subject.norms), scope, rope_fields(subject.config))
+        label_attention(Probe(call, LENGTH, subject.norms), scope, read_fields(subject.config))
     except ProbeError as error:
         scope.skip("attention", str(error))
     if kinds and "attention.kind" in scope.values:

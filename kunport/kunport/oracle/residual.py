@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 
 import torch
 from torch import Tensor, nn
 
 from kunport.oracle.labels import Scope
+from kunport.oracle.layer_parts import Event, find_events
 from kunport.oracle.norm_form import NormForm
 from kunport.oracle.structure import Layer
-from kunport.oracle.watch import Call, close, first_tensor
+from kunport.oracle.watch import close
 
 _EXACT = 2e-5
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One part of a layer at work: ``letter`` N, A, M or ?. Tensors ``[1, sequence, hidden]``.
-
-    ``last`` is what the part's last linear layer puts out, for parts that add the residual themselves. ``bordered`` is
-    true where a norm inside the part reads what the part reads or makes what it makes.
-    """
-
-    letter: str
-    read: Tensor
-    made: Tensor
-    last: Tensor | None
-    bordered: bool = False
 
 
 class _Story:
@@ -133,108 +118,3 @@ def _adds_itself(story: _Story, event: Event) -> bool:
     if event.last is None or close(event.last, event.made, _EXACT):
         return False
     return any(close(event.made - value, event.last, _EXACT) for value, _ in story.values)
-
-
-def find_events(layer: Layer, norms: dict[nn.Module, NormForm], mixers: set[nn.Module], stream: Tensor) -> list[Event]:
-    """The parts of a layer at work, in order; linear layers that stand in the layer itself are one M."""
-    events: list[Event] = []
-    loose: list[Call] = []
-    for call in _parts(layer, norms, mixers, stream):
-        read, made = call.input, call.result
-        if read is None or made is None:
-            continue
-        if call.module in norms:
-            letter = "N"
-        elif any(module in mixers for module in call.module.modules()):
-            letter = "A"
-        elif _mixes(call):
-            letter = "?" if mixers & set(layer.names) else "A"
-        else:
-            letter = "M"
-        if letter == "M" and not list(call.module.children()):
-            loose.append(call)
-            if len(loose) < 2:
-                continue
-        if loose and letter == "M" and made.numel() == stream.numel() and call in loose:
-            first = loose[0].input
-            if first is not None:
-                events.append(_event("M", first, made, stream, None))
-            loose = []
-            continue
-        if read.numel() == made.numel() == stream.numel():
-            bordered = letter != "N" and _is_bordered(layer, call, norms, read, made)
-            events.append(_event(letter, read, made, stream, _last_linear(layer, call), bordered))
-    return events
-
-
-def _event(
-    letter: str, read: Tensor, made: Tensor, stream: Tensor, last: Tensor | None, bordered: bool = False
-) -> Event:
-    usable = last is not None and last.numel() == stream.numel()
-    shaped = last.reshape(stream.shape) if last is not None and usable else None
-    return Event(letter, read.reshape(stream.shape), made.reshape(stream.shape), shaped, bordered)
-
-
-def _is_bordered(layer: Layer, call: Call, norms: dict[nn.Module, NormForm], read: Tensor, made: Tensor) -> bool:
-    for each in layer.calls:
-        if each.module not in norms or not call.began < each.began < call.ended:
-            continue
-        ends = ((each.input, read), (each.result, made))
-        if any(
-            one is not None and one.numel() == end.numel() and torch.equal(one.flatten(), end.flatten())
-            for one, end in ends
-        ):
-            return True
-    return False
-
-
-def _parts(layer: Layer, norms: dict[nn.Module, NormForm], mixers: set[nn.Module], stream: Tensor) -> list[Call]:
-    """The calls of the layer's parts; a part that only wraps a mixer and norms of the stream is taken apart."""
-    parts: list[Call] = []
-    opened = [layer.module]
-    for call in layer.calls:
-        if call.stack[-1] not in opened:
-            continue
-        inside = [each for each in layer.calls if each.stack[-1] is call.module]
-        wraps = any(
-            each.module in norms and each.input is not None and each.input.shape == stream.shape for each in inside
-        )
-        wraps = wraps and any(module in mixers for each in inside for module in each.module.modules())
-        if wraps and call.module not in mixers:
-            opened.append(call.module)
-        elif call.module in norms or list(call.module.parameters()):
-            parts.append(call)
-    return parts
-
-
-def _last_linear(layer: Layer, call: Call) -> Tensor | None:
-    inside = [
-        each
-        for each in layer.calls
-        if call.began < each.began < call.ended and each.module.__class__.__name__ != "Dropout"
-    ]
-    linear = [each for each in inside if getattr(each.module, "weight", None) is not None]
-    return linear[-1].result if linear else None
-
-
-def _mixes(call: Call) -> bool:
-    """Whether changing one position of what a part reads changes another position of what it puts out."""
-    read, made = call.input, call.result
-    if read is None or made is None or read.ndim != 3 or made.shape[:2] != read.shape[:2]:
-        return False
-    changed = read.clone()
-    changed[:, 2] += 1.0
-
-    def replaced(value: object) -> object:
-        return (
-            changed if isinstance(value, Tensor) and value.shape == read.shape and torch.equal(value, read) else value
-        )
-
-    try:
-        with torch.no_grad():
-            result = first_tensor(
-                call.module(*map(replaced, call.args), **{key: replaced(value) for key, value in call.kwargs.items()})
-            )
-    except Exception:  # a part that cannot run again tells nothing
-        return False
-    return result is not None and result.shape == made.shape and not close(result[:, 3:], made[:, 3:], 1e-6)

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kunport.oracle.attention.rotation import Rotation
-
-
-@dataclass(frozen=True, slots=True)
-class RopeFields:
-    """What the built model's configuration holds: every number of it, and the rope types it names."""
-
-    numbers: tuple[float, ...]
-    types: tuple[str, ...]
+from kunport.oracle.config_fields import ConfigFields
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,28 +16,7 @@ class RopeLaw:
     scaling: list[str]
 
 
-def rope_fields(config: Any) -> RopeFields:
-    """The numbers and rope types anywhere in a configuration."""
-    numbers: list[float] = []
-    types: list[str] = []
-
-    def visit(name: str, value: Any) -> None:
-        if isinstance(value, dict):
-            for key, item in value.items():
-                visit(str(key), item)
-        elif isinstance(value, list | tuple):
-            for item in value:
-                visit(name, item)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            numbers.append(float(value))
-        elif name in ("rope_type", "type") and isinstance(value, str):
-            types.append(value)
-
-    visit("", config.to_dict())
-    return RopeFields(tuple(numbers), tuple(dict.fromkeys(types)))
-
-
-def find_law(rotation: Rotation, head_dim: int, fields: RopeFields) -> RopeLaw:
+def find_law(rotation: Rotation, head_dim: int, fields: ConfigFields) -> RopeLaw:
     """Base and scaling from the angles at position 1, ``base ** (-2 i / dims)`` by default.
 
     Where the angles are scaled, their law is named by the configuration if it names one, and the base is one that
@@ -56,7 +27,7 @@ def find_law(rotation: Rotation, head_dim: int, fields: RopeFields) -> RopeLaw:
         return RopeLaw(None, [])
     ratio = angles[1] / angles[0]
     geometric = all(abs(angle / (angles[0] * ratio**i) - 1) < 1e-3 for i, angle in enumerate(angles))
-    named = [kind for kind in fields.types if kind != "default"]
+    named = [kind for kind in fields.rope_types if kind != "default"]
     # The exponent's denominator is the number of elements that turn, of a head, or an odd share rounded up to pairs.
     bases = [ratio ** (-dims / 2) for dims in (rotation.dims, head_dim, rotation.dims - 1)]
     agreed = next((b for b in bases if any(abs(b / n - 1) < 1e-3 for n in fields.numbers if n > 1)), None)

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kunport.oracle.attention.label import label_attention
+from kunport.oracle.config_fields import ConfigFields
 from kunport.oracle.labels import Scope
-from kunport.oracle.rope_law import RopeFields
 from torch import Tensor, nn
 from toy_attention import LENGTH, Attention, Habits, probe
 
@@ -15,7 +15,7 @@ def found(habits: Habits) -> Scope:
     torch.manual_seed(0)
     scope = Scope()
     module = Attention(habits)
-    label_attention(probe(module, habits.heads * habits.head_dim), scope, RopeFields((), ()))
+    label_attention(probe(module, habits.heads * habits.head_dim), scope, ConfigFields())
     return scope
 
 
@@ -106,7 +106,7 @@ class Latent(nn.Module):
 
 def test_latent_keys_and_values_are_found() -> None:
     scope = Scope()
-    label_attention(probe(Latent(), 32), scope, RopeFields((), ()))
+    label_attention(probe(Latent(), 32), scope, ConfigFields())
     assert scope.values["attention.kind"] == "mla"
     assert "attention.packing" not in scope.values
     assert "latent" in scope.absent["attention.packing"]
@@ -122,7 +122,7 @@ class Smoothed(Attention):
 def test_what_a_probe_cannot_tell_has_no_label() -> None:
     torch.manual_seed(0)
     scope = Scope()
-    label_attention(probe(Smoothed(Habits()), 32), scope, RopeFields((), ()))
+    label_attention(probe(Smoothed(Habits()), 32), scope, ConfigFields())
     assert "position.kind" not in scope.values
     assert "attention.scale" not in scope.values
     assert scope.absent["position"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kunport.oracle.__main__ import main
+from kunport.oracle.children import label_cases
 
 # Between them: learned, linear-bias, rotary and no positions; half and interleaved pairs; windows, caps, sinks and
 # multipliers; fused, latent and separate projections; pre-norm, post-norm, sandwich and parallel layers; experts; state.
@@ -28,3 +29,9 @@ def test_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(json.dumps(labels))
     assert main(["gpt2", "--labels", str(tmp_path), "--floor", "1", "1"]) == 1
     assert "wrong: gpt2 model head.tied: False, stated True" in capsys.readouterr().out
+
+
+def test_a_case_that_cannot_be_labelled_says_why(tmp_path: Path) -> None:
+    (labels,) = label_cases(["no_such_case"], tmp_path)
+    assert labels.problem.startswith("KunportError: No tiny model is known for 'no_such_case'")
+    assert not labels.layers

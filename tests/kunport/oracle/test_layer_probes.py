@@ -21,14 +21,31 @@ from toy_attention import LENGTH, RMS, Attention, Habits
 WIDTH = 32
 
 
+class Activation(nn.Module):
+    """An activation as a module, as Transformers has them."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.function = ACTIVATIONS[name]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
 class MLP(nn.Module):
     """Gated or plain, packed or not."""
 
     def __init__(
-        self, activation: str = "silu", kind: str = "gated", packing: str = "separate", bias: bool = False
+        self,
+        activation: str = "silu",
+        kind: str = "gated",
+        packing: str = "separate",
+        bias: bool = False,
+        normed: bool = False,
     ) -> None:
         super().__init__()
-        self.activation, self.kind, self.packing = ACTIVATIONS[activation], kind, packing
+        self.activation, self.kind, self.packing = Activation(activation), kind, packing
+        self.norm = RMS(48) if normed else None
         if packing == "separate" and kind == "gated":
             self.gate = nn.Linear(WIDTH, 48, bias=bias)
         self.up = nn.Linear(WIDTH, 96 if packing == "fused" else 48, bias=bias)
@@ -36,9 +53,11 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.kind == "plain":
-            return self.down(self.activation(self.up(x)))
-        gate, up = self.up(x).chunk(2, -1) if self.packing == "fused" else (self.gate(x), self.up(x))
-        return self.down(self.activation(gate) * up)
+            inner = self.activation(self.up(x))
+        else:
+            gate, up = self.up(x).chunk(2, -1) if self.packing == "fused" else (self.gate(x), self.up(x))
+            inner = self.activation(gate) * up
+        return self.down(inner if self.norm is None else self.norm(inner))
 
 
 class Block(nn.Module):
@@ -166,6 +185,13 @@ def test_feedforward(activation: str, kind: str, packing: str) -> None:
     assert scope.values["mlp.activation"] == activation
     assert scope.values.get("mlp.packing") == (packing if kind == "gated" else None)
     assert (scope.values["mlp.size"], scope.values["mlp.bias"]) == (48, True)
+
+
+@pytest.mark.parametrize("kind", ["gated", "plain"])
+def test_feedforward_with_a_norm_inside(kind: str) -> None:
+    scope = Scope()
+    label_feedforward(layer_of(Block(standard, MLP("relu2", kind, normed=True))), scope)
+    assert (scope.values.get("mlp.kind"), scope.values.get("mlp.activation")) == (kind, "relu2"), scope.absent
 
 
 def test_a_layer_without_feedforward() -> None:

@@ -12,11 +12,12 @@ from kunport.oracle.attention.packing import find_packing
 from kunport.oracle.attention.probe import TENSORS, Probe, ProbeError
 from kunport.oracle.attention.rotation import Rotation, find_rotation
 from kunport.oracle.attention.score_form import count_kv_heads, depends_on_content, find_score_form, find_sight
+from kunport.oracle.config_fields import ConfigFields
 from kunport.oracle.labels import Scope
-from kunport.oracle.rope_law import RopeFields, find_law
+from kunport.oracle.rope_law import find_law
 
 
-def label_attention(probe: Probe, scope: Scope, fields: RopeFields) -> None:
+def label_attention(probe: Probe, scope: Scope, fields: ConfigFields) -> None:
     """Label what the probe can tell of an attention and of its positions; say why for the rest."""
     try:
         _sizes(probe, scope)
@@ -26,7 +27,7 @@ def label_attention(probe: Probe, scope: Scope, fields: RopeFields) -> None:
     steps: dict[str, Callable[[Probe, Scope], None]] = {
         "attention.gate": _gate,
         "attention.kind": _kind,
-        "attention.window": _sight,
+        "attention.window": lambda probe, scope: _sight(probe, scope, fields),
         "attention.bias": _bias,
         "attention.packing": _packing,
         "attention.qk_norm": _qk_norm,
@@ -74,14 +75,18 @@ def _gate(probe: Probe, scope: Scope) -> None:
         scope.label("attention.sinks", True)
 
 
-def _sight(probe: Probe, scope: Scope) -> None:
+def _sight(probe: Probe, scope: Scope, fields: ConfigFields) -> None:
     sight = find_sight(probe.base.scores)
     if sight is None and depends_on_content(probe):
         scope.label("attention.indexer", True)
     if sight is None:
         raise ProbeError("the mask is neither causal, nor a window, nor chunks")
-    scope.label("attention.window", sight.window)
-    scope.label("attention.chunk", sight.chunk)
+    limited = sight.window is not None or sight.chunk is not None
+    if limited or max(fields.limits, default=0) < probe.length:
+        scope.label("attention.window", sight.window)
+        scope.label("attention.chunk", sight.chunk)
+    else:
+        scope.skip("attention.window", "the configuration names a limit that is longer than the probe")
     if not any("index" in name for name, _ in probe.module.named_modules()):
         scope.label("attention.indexer", False)
 
@@ -113,7 +118,7 @@ def _qk_norm(probe: Probe, scope: Scope) -> None:
         scope.label("attention.qk_norm_span", span)
 
 
-def _positions(probe: Probe, scope: Scope, fields: RopeFields) -> None:
+def _positions(probe: Probe, scope: Scope, fields: ConfigFields) -> None:
     form = find_score_form(probe)
     scope.label("attention.softcap", form.softcap)
     scope.label("attention.alibi", form.alibi)
