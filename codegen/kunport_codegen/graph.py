@@ -78,6 +78,8 @@ class Node:
         frame: id of the innermost frame.
         where: source line.
         body: the loop's body.
+        contiguous: the source lays the result out in memory anew. That changes no value, but in which order a later
+            sum adds up; what compares sums to the last bits needs to know.
     """
 
     id: int
@@ -89,6 +91,7 @@ class Node:
     frame: int
     where: Location
     body: Body | None = None
+    contiguous: bool = False
 
 
 @dataclass(slots=True)
@@ -133,7 +136,8 @@ class Module:
 
     ``leaf`` is the torch.nn class at the root of it, if that class computes (``Linear``), else None. ``attributes``
     are the plain values and scalars that its constructor stored (``head_dim``, ``eps``, ``scaling``) or, for leaves,
-    was called with. ``parameters`` are names of its own tensors.
+    was called with. ``parameters`` are names of its own tensors, ``floats`` the plain ones among the arguments that the
+    source builds it with: a constant of an attribute that is not among them is the class's own default.
     """
 
     path: str
@@ -143,6 +147,7 @@ class Module:
     attributes: dict[str, Any] = field(default_factory=dict)
     parameters: list[str] = field(default_factory=list)
     children: list[str] = field(default_factory=list)
+    floats: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,15 @@ two runs each of its tensors becomes a ``state`` node, whose sizes say ``past`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kunport_codegen.expression import Scalar, evaluate, read_field, substitute, symbol, symbols_of, unwrap
-from kunport_codegen.graph import Arg, Graph, Ref
+from kunport_codegen.expression import Scalar, symbol, symbols_of
+from kunport_codegen.graph import Arg, Graph
 
 from kunport.analysis.assemble import (
-    BATCH,
     LENGTH,
     Construction,
     config_class_of,
@@ -27,10 +26,9 @@ from kunport.analysis.assemble import (
     run,
 )
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
-from kunport.analysis.interpreter.views import refresh
 from kunport.analysis.library import Target
-from kunport.analysis.shapes import TensorType
-from kunport.analysis.values import Instance, SourceClass, Tensor, Value, is_subclass
+from kunport.analysis.memory import Memory
+from kunport.analysis.values import Bound, Function, Instance, SourceClass, Tensor, Value, is_subclass
 
 # What a model's output calls its cache, and its forward takes it by.
 _CACHES = ("past_key_values", "cache_params", "state")
@@ -73,22 +71,54 @@ def read_decoding(target: Target, config: dict[str, Any], length: int = LENGTH) 
 
 def decode(made: Construction, length: int = LENGTH) -> Decoding | None:
     """Runs a model twice, see `read_decoding`."""
-    interpreter, config = made.interpreter, made.config
-    output = run(made, symbol("sequence", length), use_cache=True)
-    found = _cache(output)
-    if found is None:
+    interpreter = made.interpreter
+    output, caches = _first_run(made, symbol("sequence", length))
+    if not caches:
         return None
-    name, cache = found
-    prefill = replace(graph_of(made, logits(output)), states=_states(interpreter, cache))
-    made = _forget(made)
-    _age(interpreter, cache, symbol("past", length))
-    before = _form(cache, config, length + 1)
-    output = run(made, 1, use_cache=True, **{name: cache})
-    result, after = logits(output), _cache(output)
-    if after is None or _form(after[1], config, length) != before:
+    prefill = graph_of(made, logits(output))
+    made, memory = _forget(made, caches)
+    prefill = replace(prefill, states=memory.states(interpreter))
+    memory.age(interpreter, symbol("past", length))
+    before = memory.form(made.config, length + 1)
+    output = run(made, 1, use_cache=True, **caches)
+    memory = replace(memory, caches={**caches, **_caches(output)})
+    result = logits(output)
+    if memory.form(made.config, length) != before:
         result = interpreter.unknown("a cache that a step leaves in another form than it was", result)
-    step = graph_of(made, result)
-    return Decoding(prefill, replace(step, states=_states(interpreter, after[1]) if after is not None else {}))
+    return Decoding(prefill, replace(graph_of(made, result), states=memory.states(interpreter)))
+
+
+def _first_run(made: Construction, length: Scalar) -> tuple[Value, dict[str, Value]]:
+    """The output for ``length`` tokens, and the caches that it leaves.
+
+    A model that hands out none is given one, as those that generate with it do.
+    """
+    interpreter = made.interpreter
+    before = {path: dict(instance.attributes) for path, instance in made.tree.instances.items()}
+    output = run(made, length, use_cache=True)
+    caches = _caches(output)
+    if caches or not _takes(interpreter, made.model, "past_key_values"):
+        return output, caches
+    del interpreter.trace.nodes[made.nodes :]
+    for path, instance in made.tree.instances.items():
+        instance.attributes = before[path]
+    try:
+        cls = interpreter.load("transformers.cache_utils").get("DynamicCache")
+        cache = interpreter.instantiate(cls, [], {"config": made.model.attributes.get("config")})
+    except (KeyError, NotUnderstoodError, RaisedError):
+        return output, {}
+    given = {"past_key_values": cache}
+    return run(made, length, use_cache=True, **given), given
+
+
+def _takes(interpreter: Interpreter, model: Instance, name: str) -> bool:
+    """Whether a model's forward has a parameter of this name."""
+    method = interpreter.find(model, "forward")
+    function = method.function if isinstance(method, Bound) else method
+    if not isinstance(function, Function):
+        return False
+    parameters = function.node.params
+    return name in [each.name.value for each in (*parameters.params, *parameters.kwonly_params)]
 
 
 def _register_layers(interpreter: Interpreter, module: str) -> None:
@@ -104,48 +134,20 @@ def _register_layers(interpreter: Interpreter, module: str) -> None:
             continue
 
 
-def _cache(output: Value) -> tuple[str, Value] | None:
-    """The cache that a model hands out, and its name."""
+def _caches(output: Value) -> dict[str, Value]:
+    """The cache that a model hands out, by its name."""
     fields = output.attributes if isinstance(output, Instance) else output
     if not isinstance(fields, dict):
-        return None
-    held = ((name, fields.get(name)) for name in _CACHES)
-    return next((pair for pair in held if pair[1] is not None), None)
+        return {}
+    held = [(name, fields.get(name)) for name in _CACHES]
+    return dict([pair for pair in held if pair[1] is not None][:1])
 
 
-def _parts(value: Value, path: str, seen: set[int]) -> Iterator[tuple[str, Value, Value, Value]]:
-    """What a cache holds: (path, value, its holder, its key there), each object once, in order."""
-    pairs: list[tuple[str, Value, Value]]
-    holder: Value = value
-    if isinstance(value, Instance):
-        pairs = [(f"{path}.{name}".lstrip("."), name, held) for name, held in value.attributes.items()]
-        holder = value.attributes
-    elif isinstance(value, dict):
-        pairs = [(f"{path}[{key!r}]", key, held) for key, held in value.items()]
-    elif isinstance(value, list | tuple):
-        pairs = [(f"{path}[{key}]", key, held) for key, held in enumerate(value)]
-    else:
-        return
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    for inner, key, held in pairs:
-        yield inner, held, holder, key
-        yield from _parts(held, inner, seen)
+def _forget(made: Construction, caches: dict[str, Value]) -> tuple[Construction, Memory]:
+    """Drops what a run left in the record, but for what any run would make the same; and says where the rest is kept.
 
-
-def _states(interpreter: Interpreter, cache: Value) -> dict[str, Ref]:
-    """The tensors of a cache by path."""
-    found = {}
-    for path, value, _, _ in _parts(cache, "", set()):
-        if isinstance(value, Tensor):
-            refresh(interpreter, value)
-            found[path] = Ref(value.id)
-    return found
-
-
-def _forget(made: Construction) -> Construction:
-    """Drops what a run left in the record, but for what any run would make the same and modules may have kept."""
+    Modules may keep either: a table that they moved to another dtype, or the state of a recurrence.
+    """
     trace = made.interpreter.trace
     nodes = trace.nodes[made.nodes :]
     gone: set[int] = set()
@@ -156,7 +158,13 @@ def _forget(made: Construction) -> Construction:
         else:
             trace.nodes.append(node)
     trace.sizes.clear()
-    return replace(made, nodes=len(trace.nodes))
+    kept = [
+        (path, instance, name)
+        for path, instance in made.tree.instances.items()
+        for name, value in instance.attributes.items()
+        if isinstance(value, Tensor) and value.state is None and value.id in gone
+    ]
+    return replace(made, nodes=len(trace.nodes)), Memory(caches, kept)
 
 
 def _sizes(value: Arg) -> set[str]:
@@ -172,40 +180,3 @@ def _sizes(value: Arg) -> set[str]:
             return _sizes((value.start, value.stop, value.step))
         case _:
             return set()
-
-
-def _age(interpreter: Interpreter, cache: Value, past: Scalar) -> None:
-    """Makes the cache of a run the one that the next run finds: its tensors states, its tokens past."""
-
-    def aged(size: Value) -> Value:
-        if not isinstance(size, Scalar):
-            return size
-        return Scalar(size.value, substitute(size.expr, {"sequence": past.expr}))
-
-    done: set[Tensor] = set()
-    for path, value, holder, key in [*_parts(cache, "", set())]:
-        if isinstance(value, Tensor) and value not in done:
-            done.add(value)
-            value.type = TensorType(tuple(map(aged, value.type.shape)), value.type.dtype)
-            value.id = interpreter.trace.emit("state", (path,), kind=value.type).id
-            value.view = None
-            value.version += 1
-        elif isinstance(value, Scalar) and not isinstance(holder, tuple):
-            holder[key] = aged(value)
-
-
-def _form(cache: Value, config: dict[str, Any], past: int) -> dict[str, Any]:
-    """The numbers and the shapes of a cache when it holds ``past`` tokens: what tells whether two are of one form."""
-
-    def number(value: Value) -> Any:
-        if not isinstance(value, Scalar) or not symbols_of(value.expr) <= {"batch", "past"}:
-            return str(value.expr) if isinstance(value, Scalar) else value
-        return evaluate(value.expr, lambda path: read_field(config, path), {"batch": unwrap(BATCH), "past": past})
-
-    found: dict[str, Any] = {}
-    for path, value, _, _ in _parts(cache, "", set()):
-        if isinstance(value, Tensor):
-            found[path] = (tuple(map(number, value.type.shape)), value.type.dtype)
-        elif isinstance(value, Scalar | bool | int | float | str | None):
-            found[path] = number(value)
-    return found

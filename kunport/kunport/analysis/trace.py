@@ -32,6 +32,7 @@ class Trace:
         self.sizes: dict[str, Guard] = {}
         self.constructed: dict[int, Node] = {}
         self.decisions: list[tuple[Expr, Any, Location]] | None = None
+        self._made: dict[int, Node] = {}
         self._ids = 0
         self._guards: dict[str, Guard] = {}
         self._notes: dict[str, None] = {}
@@ -61,7 +62,13 @@ class Trace:
         shape, dtype = (kind.shape, kind.dtype) if kind is not None else (None, None)
         node = Node(self.new_id(), op, args, kwargs or {}, shape, dtype, self.frame, self.where, body)
         self.nodes.append(node)
+        self._made[node.id] = node
         return node
+
+    def lay_out(self, id: int) -> None:
+        """The source makes what this node made contiguous."""
+        if id in self._made:
+            self._made[id].contiguous = True
 
     def begin(self, name: str) -> None:
         """The two frames that every graph has: 0 for the constructor, 1 for the model's forward."""

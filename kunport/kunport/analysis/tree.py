@@ -21,6 +21,7 @@ class Tree:
         modules, parameters: as `Graph` has them.
         shared: (path, path that has the same tensor) for tensors with several places.
         pretrained: the pretrained models of Transformers in it, the root first.
+        instances: the modules themselves, by path.
     """
 
     def __init__(self, root: Instance) -> None:
@@ -28,12 +29,19 @@ class Tree:
         self.parameters: dict[str, Parameter] = {}
         self.shared: list[tuple[str, str]] = []
         self.pretrained: list[Instance] = []
+        self.instances: dict[str, Instance] = {}
         self._add(root, "")
 
     def _add(self, instance: Instance, path: str) -> None:
         instance.path = path
+        self.instances[path] = instance
         module = self.modules[path] = Module(
-            path, instance.cls.short, _leaf(instance), _where(instance), _attributes(instance)
+            path,
+            instance.cls.short,
+            _leaf(instance),
+            _where(instance),
+            _attributes(instance),
+            floats=instance.floats,
         )
         if is_subclass(instance.cls, "transformers.modeling_utils.PreTrainedModel"):
             self.pretrained.append(instance)

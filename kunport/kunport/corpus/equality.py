@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from transformers import DynamicCache
 
 from kunport.corpus.readings import Readings
 from kunport.errors import KunportError
@@ -78,8 +79,8 @@ def compare(name: str) -> Row:
 
 
 def _state(model: torch.nn.Module) -> State:
-    named = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
-    return {name: tensor.detach() for name, tensor in named.items()}
+    """Parameters as they are: torch multiplies in another order by one that may learn."""
+    return dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
 
 
 def _measured(run: Callable[..., float], *arguments: Any) -> float | str:
@@ -117,6 +118,8 @@ def _decode(model: Any, readings: Readings, state: State, batch: int, length: in
     """The largest error of the prefill and of the steps after it."""
     tokens = _tokens(batch, length + STEPS)
     expected, past = _library(model, tokens[:, :length], {})
+    if not past:
+        expected, past = _library(model, tokens[:, :length], {"past_key_values": DynamicCache(config=model.config)})
     got, cache = advance(readings.prefill(batch, length), state, tokens[:, :length])
     errors = [_error(got, expected)]
     for place in range(length, length + STEPS):
@@ -128,9 +131,10 @@ def _decode(model: Any, readings: Readings, state: State, batch: int, length: in
 
 
 def _library(model: Any, tokens: torch.Tensor, past: dict[str, Any]) -> tuple[torch.Tensor, dict[str, Any]]:
+    """The model's own logits, and its cache: the one that it hands out, or that it was given as `generate` does."""
     try:
         output = model(input_ids=tokens, use_cache=True, **past)
     except Exception as error:  # whatever the library raises is the answer
         raise LibraryError(f"{type(error).__name__}: {error}") from error
     held = {name: getattr(output, name, None) for name in _CACHES}
-    return output.logits, dict([pair for pair in held.items() if pair[1] is not None][:1])
+    return output.logits, dict([pair for pair in held.items() if pair[1] is not None][:1]) or past

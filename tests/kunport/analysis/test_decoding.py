@@ -49,6 +49,12 @@ OWN = """
         logits = (x + total[:, None]) * self.scale
         state = (total,)
 """
+IN_THE_MODULE = """
+        past = 0 if state is None else self.total
+        self.total = x.sum(1) + past
+        logits = x + self.total[:, None]
+        state = [x.shape[1] if state is None else state[0] + 1]
+"""
 FLAG = """
         first = state is None or state["first"]
         total = x.sum(1) if first else state["total"] + x.sum(1)
@@ -68,7 +74,7 @@ def read(folder: Path, body: str) -> tuple[Decoding | None, torch.nn.Module]:
     return decode(construct("modeling_sample", "Model", [Root(folder)], {}, None)), made.Model(SimpleNamespace())
 
 
-@pytest.mark.parametrize("body", [KEYS, WINDOW, IN_PLACE, OWN])
+@pytest.mark.parametrize("body", [KEYS, WINDOW, IN_PLACE, OWN, IN_THE_MODULE])
 @pytest.mark.parametrize("length", [1, 7])
 def test_steps_go_on_from_the_prefill(body: str, length: int, tmp_path: Path) -> None:
     decoding, model = read(tmp_path, body)

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from kunport.analysis.trace import Trace
 
 _NUMBERED = re.compile(r"(?:.*\.)?\d+")
-_NUMBERED_SIZE = re.compile(r"(data|turn)_(\d+)")  # how sizes that depend on data or on a loop's turn are named
+_NUMBERED_SIZE = re.compile(
+    r"(data|turn)_(\d+)((?:_\d+)?)"
+)  # how sizes that depend on data or on a loop's turn are named
 _KINDS = 8  # kinds of layers that are remembered for one class
 _MODULE = "torch.nn.Module"
 NOTHING = object()
@@ -276,6 +278,7 @@ class _Copy:
             node.frame + self._frame_shift,
             node.where,
             None if node.body is None else self._body(node.body),
+            node.contiguous,
         )
 
     def _body(self, body: Body) -> Body:
@@ -324,5 +327,5 @@ class _Copy:
         if value in self._expressions:
             return self._expressions[value]
         if value.op == "symbol" and (name := _NUMBERED_SIZE.fullmatch(value.args[0])) is not None:
-            return Expr("symbol", (f"{name[1]}_{self._id(int(name[2]))}",))
+            return Expr("symbol", (f"{name[1]}_{self._id(int(name[2]))}{name[3]}",))
         return Expr(value.op, tuple(map(self._renamed, value.args)))

@@ -47,6 +47,8 @@ def operator(interpreter: Interpreter, name: str, args: tuple[Value, ...], kwarg
     last = name.rpartition(".")[2]
     in_place = last.endswith("_") and not last.endswith("__")
     if op in _IDENTITIES and args and isinstance(args[0], Tensor | Unknown):
+        if op == "contiguous":
+            interpreter.trace.lay_out(args[0].id)
         return args[0] if in_place or op == "detach" else _copy(args[0])
     args, kwargs = normalize(op, tuple(map(_dtype, args)), {key: _dtype(each) for key, each in kwargs.items()})
     try:
@@ -201,6 +203,8 @@ def write_item(interpreter: Interpreter, cell: Value, key: Value, new: Value) ->
 
 
 def _replace(interpreter: Interpreter, cell: Tensor, new: int) -> None:
+    if cell.state is not None and interpreter.default_dtype.name == "model":
+        return  # the constructor sets initial values, which the checkpoint replaces
     for turn in interpreter.turns:
         if cell.id < turn.row or cell in turn.written:
             turn.written.setdefault(cell, cell.id)

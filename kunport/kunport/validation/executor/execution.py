@@ -152,7 +152,8 @@ class _Run:
             if node.body is not None:
                 yield from self._loop(node, node.body, values)
             else:
-                values[node.id] = self._value(node, values)
+                value = self._value(node, values)
+                values[node.id] = value.contiguous() if node.contiguous else value
             if node.shape is not None:
                 self._resolver.bind(node.shape, values[node.id])
             yield node, values[node.id]
