@@ -103,7 +103,10 @@ class Attention:
     ``[batch, sequence, heads, head_dim]`` (or heads before sequence, see ``heads_first``).
     ``scale`` multiplies the scores, ``softcap`` is c in c * tanh(scores / c). ``mask`` and ``window`` are those of the
     graph's ``mask`` operator; without any mask the attention is ``bidirectional``. ``sinks`` is the path of a learned
-    sink per head. ``upcast`` is true where the softmax runs in float32.
+    sink per head. ``upcast`` is true where the softmax runs in float32. ``bias`` is the id of a tensor that is added to
+    the scores beside the mask, broadcast to ``[batch, heads, query, key]`` (with batch and heads in one dimension where
+    the source has them so): ALiBi if ``alibi``, or one that leaves only the keys that the operator ``selection`` (an
+    id) chose.
     """
 
     query: int
@@ -124,6 +127,9 @@ class Attention:
     upcast: bool
     frame: int
     where: Location
+    bias: int | None = None
+    alibi: bool = False
+    selection: int | None = None
 
 
 @dataclass(slots=True)

@@ -21,6 +21,9 @@ def place_attentions(flow: Flow) -> None:
             flow.refuse(op, f"the engine's attention has no {fact.mask} mask")
         if fact.sinks:
             flow.refuse(op, f"it has learned sinks ({fact.sinks}), which are not brought to the engine yet")
+        if fact.bias is not None:
+            what = "positions (ALiBi)" if fact.alibi else "a choice of keys" if fact.selection is not None else "data"
+            flow.refuse(op, f"it adds a bias to the scores, made of {what}, which is not brought to the engine yet")
         if fact.window is None and _engine_adds_window(flow):
             flow.refuse(op, "it sees all keys, and the engine would give it the window of config.sliding_window")
         member = _member(fact, op, _projection(producers, op))

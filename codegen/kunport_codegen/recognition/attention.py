@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Attention, Number
-from kunport_codegen.graph import Node
+from kunport_codegen.graph import Node, Ref
 
 from .index import FLOAT32, Index, axis, combine, is_cast, number, sizes, swaps_axes
-from .scores import factor, read_scores
+from .pattern import Cast, Match, Op, Parameter
+from .scores import factor, read_scores, remerges
 
 
 def find_attentions(index: Index) -> list[Attention]:
@@ -38,16 +39,21 @@ def _attention(index: Index, softmax: Node) -> Attention | None:
     if scores is None or weighted is None:
         return None
     product = weighted[-1]
-    query = _operand(index, index.producer(scores.product.args[0]))
-    key = _key(index, index.producer(scores.product.args[1]))
+    query, key = _operand(index, scores.operands[0]), _key(index, scores.operands[1])
     value = _operand(index, index.producer(product.args[1]), scales=False, repeats=True)
     if query is None or key is None or value is None:
         return None
     heads = _grouped(query, key, value, product)
-    output, heads_first, tail = _output(index, product)
+    sunk = _sunk(index, softmax, product) if scores.sinks is None else None
+    output, heads_first, tail = _output(index, sunk.product if sunk is not None else product)
+    tail = [*tail, *sunk.covered] if sunk is not None else tail
     covered = [softmax, *weighted, *tail, *scores.covered, *query.covered, *key.covered, *value.covered]
     shared = scores.mask.covered if scores.mask else ()
+    if scores.bias is not None:
+        shared = (*shared, *scores.bias.covered)
     nodes = index.exclusive((*covered, *shared), output)
+    if scores.bias is not None and scores.bias.choice is not None:
+        nodes |= {scores.bias.choice.id}  # also where several layers share it
     if heads is None or output.dtype != value.tensor.dtype or not {node.id for node in covered} <= nodes:
         return None
     return Attention(
@@ -65,11 +71,38 @@ def _attention(index: Index, softmax: Node) -> Attention | None:
         softcap=scores.softcap,
         mask=scores.mask.kind if scores.mask else "bidirectional",
         window=scores.mask.window if scores.mask else None,
-        sinks=scores.sinks,
+        sinks=sunk.sinks if sunk is not None else scores.sinks,
         upcast=softmax.dtype == FLOAT32,
         frame=softmax.frame,
         where=softmax.where,
+        bias=scores.bias.tensor.id if scores.bias is not None else None,
+        alibi=scores.bias is not None and scores.bias.alibi,
+        selection=scores.bias.choice.id if scores.bias is not None and scores.bias.choice is not None else None,
     )
+
+
+@dataclass(slots=True)
+class _Sunk:
+    """The combined heads after a share of the weights went to sinks."""
+
+    product: Node
+    sinks: str
+    covered: list[Node]
+
+
+def _sunk(index: Index, softmax: Node, product: Node) -> _Sunk | None:
+    """``(weights @ value) * sigmoid(logsumexp(scores) - sinks)``: the same as sinks that are dropped."""
+    match, shared = Match(index), index.user(product)
+    total = Op("logsumexp", softmax.args[0], dim=-1)
+    share = Op(
+        "unsqueeze", Cast(Op("sigmoid", Cast(Op("sub", total, Op("reshape", Parameter("sinks"), (1, -1, 1)))))), -1
+    )
+    if shared is None or not match.matches(Op("mul", Ref(product.id), Cast(share)), Ref(shared.id)):
+        return None
+    heads, shape = index.graph.parameters[match.bound["sinks"]].shape, sizes(product)
+    if shape is None or len(shape) != 4 or [unwrap(size) for size in heads] != [shape[1]]:
+        return None
+    return _Sunk(shared, match.bound["sinks"], list(match.nodes.values()))
 
 
 def _scale(factors: list[Number]) -> Number:
@@ -80,12 +113,12 @@ def _weighted(index: Index, softmax: Node, dropped: bool) -> list[Node] | None:
     """The nodes from the softmax to the product of its weights with the values, which is the last."""
 
     def accept(node: Node) -> bool:
-        return is_cast(node) or node.op == "getitem"
+        return is_cast(node) or node.op == "getitem" or remerges(index, node)
 
     chain = index.follow(softmax, accept)
     product = index.user(chain[-1] if chain else softmax)
     drops = [node for node in chain if node.op == "getitem"]
-    if product is None or product.op != "matmul" or len(drops) != (1 if dropped else 0):
+    if product is None or product.op not in ("matmul", "bmm") or len(drops) != (1 if dropped else 0):
         return None
     if drops and drops[0].args[1] not in ((Ellipsis, slice(None, -1, None)), [Ellipsis, slice(None, -1, None)]):
         return None
@@ -101,7 +134,7 @@ def _operand(index: Index, node: Node | None, scales: bool = True, repeats: bool
     while (node := found.tensor) is not None and index.user(node) is not None:
         step: Node | None = None
         covered = [node]
-        if node.op == "to" and node.dtype == FLOAT32:
+        if (node.op == "to" and node.dtype == FLOAT32) or remerges(index, node):
             step = index.producer(node.args[0])
         elif scales and (scaled := factor(index, node)) is not None:
             step, value = scaled
@@ -173,7 +206,8 @@ def _grouped(
     if dim != key_dim or value_heads != [batch, kv_heads, keys] or heads % kv_heads:
         return None
     repeats = all(each.repeated or kv_heads in (1, heads) for each in (key, value))
-    if not repeats or sizes(product) != (batch, heads, length, value_dim):
+    merged = (batch * heads, length, value_dim) if product.op == "bmm" else (batch, heads, length, value_dim)
+    if not repeats or sizes(product) != merged:
         return None
     return shapes[0][1], shapes[1][1], shapes[0][3], shapes[2][3]
 
@@ -182,15 +216,15 @@ def _output(index: Index, product: Node) -> tuple[Node, bool, list[Node]]:
     """The combined heads after their transposition and cast, whether heads still come first, and the nodes there."""
 
     def accept(node: Node) -> bool:
-        return is_cast(node) or swaps_axes(node, -3, -2) or _keeps_shape(index, node)
+        return is_cast(node) or swaps_axes(node, -3, -2) or _keeps_shape(index, node) or remerges(index, node)
 
     chain: list[Node] = []
     for node in index.follow(product, accept):
         chain.append(node)
-        if swaps_axes(node, -3, -2):
+        if swaps_axes(node, -3, -2) and len(node.shape or ()) == 4:
             return node, False, chain
-    casts = [node for node in chain if node.op == "to"]
-    tail = chain[: chain.index(casts[0]) + 1] if casts else []
+    ends = [node for node in chain if node.op == "to" or remerges(index, node)]
+    tail = chain[: chain.index(ends[-1]) + 1] if ends else []
     return (tail[-1] if tail else product), True, tail
 
 

@@ -29,6 +29,7 @@ class Index:
         self.order = {identifier: position for position, identifier in enumerate(self.nodes)}
         self.users: dict[int, list[int]] = {}
         self._constant: dict[int, bool] = {}
+        self.judged: dict[Any, Any] = {}  # by spelling, so that what every layer has is judged once
         live: set[int] = set()
         pending = [(source, OUTPUT) for source in refs(graph.output)]
         while pending:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from kunport_codegen.expression import unwrap
+from kunport_codegen.expression import Scalar, unwrap
 from kunport_codegen.facts import Number
-from kunport_codegen.graph import Node
+from kunport_codegen.graph import Node, Ref
 
 from .evaluate import UnevaluableError, evaluate
 from .index import Index, is_cast, number, sizes
+from .spelling import spelled
 
 # Scores at or below this are taken as hidden: float16's lowest number is -65504.
 _HIDDEN = -1e4
@@ -61,7 +62,7 @@ def _slices(node: Node) -> bool:
 def filled_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
     """The scores and the mask of ``where(kept, scores, lowest)`` or ``scores.masked_fill(hidden, lowest)``.
 
-    The boolean mask must depend on sizes alone; it is evaluated, and only the causal one is known.
+    The boolean mask is the graph's own, or it depends on sizes alone: then it is evaluated.
     """
     if node.op == "where" and len(node.args) == 3:
         keep, scores, fill, inverted = (*node.args, False)
@@ -69,20 +70,63 @@ def filled_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
         scores, keep, fill, inverted = (*node.args, True)
     else:
         return None
-    tensor, mask = index.producer(scores), _constant(index, keep)
-    lowest, shape = _constant(index, fill), sizes(node)
-    if tensor is None or mask is None or lowest is None or shape is None or sizes(tensor) != shape:
+    tensor, lowest, shape = index.producer(scores), _constant(index, fill), sizes(node)
+    if tensor is None or lowest is None or shape is None or sizes(tensor) != shape or np.any(lowest > _HIDDEN):
         return None
-    if mask.dtype != bool or np.any(lowest > _HIDDEN):
+    made = index.producer(keep)
+    source, covered = (
+        _source(index, index.producer(made.args[0])) if made is not None and _is_true(made) else (None, [])
+    )
+    if source is not None and made is not None and inverted:  # where the mask is not zero it hides
+        return tensor, Mask(str(source.args[0]), number(source.args[1]), [made, *covered])
+    mask = _constant(index, keep)
+    if mask is None or mask.dtype != bool:
         return None
     try:
         kept = np.broadcast_to(~mask if inverted else mask, shape)
     except ValueError:
         return None
+    covered = index.ancestors(made.id) if made is not None else []
     causal = np.tri(shape[-2], shape[-1], k=shape[-1] - shape[-2], dtype=bool)
-    producer = index.producer(keep)
-    covered = index.ancestors(producer.id) if producer is not None else []
-    return (tensor, Mask("causal", None, covered)) if np.array_equal(kept, np.broadcast_to(causal, shape)) else None
+    if not np.array_equal(kept, np.broadcast_to(causal, shape)):
+        return None
+    window = _window(index, made, inverted)
+    return None if window is None else (tensor, Mask("sliding" if window[0] else "causal", window[0], covered))
+
+
+def _is_true(node: Node) -> bool:
+    return node.op == "to" and node.dtype is not None and node.dtype.name == "bool"
+
+
+def _window(index: Index, node: Node | None, inverted: bool) -> tuple[Number | None] | None:
+    """The window of a mask that was cut out of one for more positions, which may show what the part does not.
+
+    A tuple with None is the causal mask; None alone is a mask of another kind.
+    """
+    whole = index.producer(node.args[0]) if node is not None and node.op == "getitem" else None
+    if node is None or whole is None:
+        return (None,)
+    key: Any = "window", inverted, spelled(index, index.ancestors(whole.id), {})
+    if key not in index.judged:
+        index.judged[key] = _judge(index, whole, inverted)
+    return index.judged[key]  # type: ignore[no-any-return]
+
+
+def _judge(index: Index, whole: Node, inverted: bool) -> tuple[Number | None] | None:
+    values = _constant(index, Ref(whole.id))
+    if values is None or values.ndim < 2 or values.shape[-1] != values.shape[-2]:
+        return (None,)
+    kept = np.logical_not(values) if inverted else values.astype(bool)
+    kept = kept.reshape(-1, *kept.shape[-2:])[0]
+    seen = int(kept[-1].sum())
+    size = len(kept)
+    if not np.array_equal(kept, np.tri(size, dtype=bool) & ~np.tri(size, k=-seen, dtype=bool)):
+        return None
+    if seen == size:
+        return (None,)
+    named = [number(arg) for each in index.ancestors(whole.id) for arg in (*each.args, *each.kwargs.values())]
+    found = [each for each in named if each is not None and abs(unwrap(each)) == seen]
+    return (next((each for each in found if isinstance(each, Scalar) and unwrap(each) > 0), seen),)
 
 
 def _constant(index: Index, arg: Any) -> np.ndarray[Any, Any] | None:

@@ -28,6 +28,11 @@ def _cast(value: Array, dtype: Any = None, **_: Any) -> Array:
     return value.astype(np.int64 if dtype.name.startswith(("int", "uint")) else np.float64)
 
 
+def _type(how: dict[str, Any]) -> Any:
+    """A boolean tensor stays one."""
+    return bool if how.get("dtype") == DType("bool") else np.float64
+
+
 def _getitem(value: Array, index: Any) -> Array:
     return np.asarray(value[tuple(index) if isinstance(index, list) else index])
 
@@ -166,6 +171,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "reshape": lambda value, *shape: value.reshape(_shape(value, *shape)),
     "flatten": _flatten,
     "expand": _expand,
+    "broadcast_to": _expand,
     "repeat": lambda value, *times: np.tile(value, _shape(value, *times)),
     "einsum": lambda formula, *operands: np.einsum(formula, *operands),
     "outer": lambda a, b: np.outer(a, b),
@@ -182,6 +188,10 @@ RULES: dict[str, Callable[..., Any]] = {
     "max": _max,
     "maximum": lambda a, b: np.maximum(a, b),
     "minimum": lambda a, b: np.minimum(a, b),
+    "cumsum": lambda value, dim: np.cumsum(value, axis=dim),
+    "tril": lambda value, diagonal=0: np.tril(value, diagonal),
+    "triu": lambda value, diagonal=0: np.triu(value, diagonal),
+    "bitwise_xor": lambda a, b: np.bitwise_xor(a, b),
     "softmax": softmax,
     "softplus": softplus,
     "log": lambda a: np.log(a),
@@ -194,8 +204,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "scatter": _scatter,
     "setitem": _setitem,
     "masked_fill": lambda value, mask, fill: np.where(mask, fill, value),
-    "zeros": lambda *shape, **_: np.zeros(_shape(None, *shape)),
-    "ones": lambda *shape, **_: np.ones(_shape(None, *shape)),
+    "zeros": lambda *shape, **how: np.zeros(_shape(None, *shape), _type(how)),
+    "ones": lambda *shape, **how: np.ones(_shape(None, *shape), _type(how)),
     "empty": lambda *shape, **_: np.zeros(_shape(None, *shape)),
     "zeros_like": lambda value, **_: np.zeros(value.shape),
     "ones_like": lambda value, **_: np.ones(value.shape),

@@ -10,9 +10,13 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Number
 from kunport_codegen.graph import Node
 
+from .biases import PRODUCTS, Bias, added_bias, bias
 from .evaluate import UnevaluableError, evaluate
-from .index import Index, axis, combine, equal, is_cast, over_last, sizes, split_number
+from .index import Index, axis, combine, equal, is_cast, number, over_last, sizes, split_number
 from .masks import Mask, added_mask, filled_mask
+
+# The lowest number of float32 and bfloat16 is about -3.4e38.
+_LOWEST = -3e38
 
 
 @dataclass(slots=True)
@@ -20,9 +24,11 @@ class Scores:
     """What happens between ``query @ key.T`` and the softmax, read from its end."""
 
     product: Node
+    operands: tuple[Node | None, Node | None] = (None, None)
     factors: list[Number] = field(default_factory=list)
     softcap: Number | None = None
     mask: Mask | None = None
+    bias: Bias | None = None
     sinks: str | None = None
     covered: list[Node] = field(default_factory=list)
 
@@ -30,13 +36,14 @@ class Scores:
 def read_scores(index: Index, softmax: Node) -> Scores | None:
     """Walks from the softmax back to the product of query and key."""
     node = index.producer(softmax.args[0])
-    if node is None or node.shape is None or len(node.shape) != 4 or axis(softmax.kwargs.get("dim"), 4) != -1:
+    rank = len(node.shape) if node is not None and node.shape is not None else 0
+    if node is None or rank not in (3, 4) or axis(softmax.kwargs.get("dim"), rank) != -1:
         return None
     found = Scores(node)
     masked_inside = False
-    while node is not None and node.op != "matmul":
+    while node is not None and node.op not in PRODUCTS:
         covered = [node]
-        if is_cast(node):
+        if is_cast(node) or remerges(index, node) or _keeps_finite(index, node):
             following = index.producer(node.args[0])
         elif (capped := _softcap(index, node)) is not None:
             following, cap, covered = capped
@@ -56,18 +63,89 @@ def read_scores(index: Index, softmax: Node) -> Scores | None:
         elif (masked := added_mask(index, node) or filled_mask(index, node)) is not None:
             following, mask = masked
             scaled_with_scores = all(unwrap(each) > 0 for each in found.factors)  # what is hidden stays hidden
-            if found.mask is not None or masked_inside or not scaled_with_scores:
+            found.mask = _together(found.mask, mask)
+            if found.mask is None or masked_inside or not scaled_with_scores:
                 return None
-            found.mask = mask
+        elif (biased := added_bias(index, node)) is not None:
+            following, added = biased
+            if not _put_bias(found, added):
+                return None
         else:
             return None
         found.covered.extend(covered)
         node = following
-    if node is None:
+    if node is None or not _finish(index, found, node):
         return None
     found.product = node
     found.covered.append(node)
     return found
+
+
+def _finish(index: Index, found: Scores, product: Node) -> bool:
+    """Takes the product's operands, and what ``baddbmm`` scales and adds."""
+    if product.op != "baddbmm":
+        found.operands = (index.producer(product.args[0]), index.producer(product.args[1]))
+        return True
+    found.operands = (index.producer(product.args[1]), index.producer(product.args[2]))
+    added, alpha = index.producer(product.args[0]), number(product.kwargs.get("alpha", 1))
+    if added is None or alpha is None:
+        return False
+    plain = equal(number(product.kwargs.get("beta", 1)), 1)
+    if not _is_zero(index, added) and not (plain and _put_bias(found, bias(index, added))):
+        return False
+    found.factors.append(alpha)
+    return True
+
+
+def _put_bias(found: Scores, added: Bias) -> bool:
+    """Whether a bias can stand beside what comes after it, which must neither scale nor cap it."""
+    if found.bias is not None or found.factors or found.softcap is not None:
+        return False
+    if added.mask is not None and found.mask is None:
+        found.mask = added.mask
+    found.bias = added
+    return True
+
+
+def _together(first: Mask | None, second: Mask) -> Mask | None:
+    """One mask for two: a window sees nothing that a causal mask hides. Others are not joined."""
+    if first is None:
+        return second
+    kinds = {first.kind, second.kind}
+    if kinds == {"causal"} or kinds == {"causal", "sliding"}:
+        narrow = first if first.kind == "sliding" else second
+        return Mask(narrow.kind, narrow.window, [*first.covered, *second.covered])
+    return None
+
+
+def _is_zero(index: Index, node: Node) -> bool:
+    if not index.constant(node.id):
+        return False
+    try:
+        return not np.any(evaluate(index.nodes, node.id, {}))
+    except UnevaluableError:
+        return False
+
+
+def _keeps_finite(index: Index, node: Node) -> bool:
+    """Whether an operator only lifts what is hidden to the lowest number there is."""
+    if node.op != "maximum":
+        return False
+    lowest = index.producer(node.args[1])
+    if lowest is None or not index.constant(lowest.id):
+        return False
+    try:
+        return bool(np.all(evaluate(index.nodes, lowest.id, {}) <= _LOWEST))
+    except UnevaluableError:
+        return False
+
+
+def remerges(index: Index, node: Node) -> bool:
+    """Whether an operator only merges batch and heads, or takes them apart: ``[b, h, x, y]`` and ``[b * h, x, y]``."""
+    before, after = sizes(index.producer(node.args[0])) if node.op == "reshape" else None, sizes(node)
+    if before is None or after is None or {len(before), len(after)} - {3, 4}:
+        return False
+    return before[-2:] == after[-2:]
 
 
 def factor(index: Index, node: Node) -> tuple[Node, Number] | None:

@@ -23,6 +23,7 @@ def true_facts(graph: Graph) -> Facts:
     facts = recognize(graph)
     inputs = {norm.input for norm in facts.norms} | {each.input for each in (*facts.ropes, *facts.activations)}
     inputs |= {each for found in facts.attentions for each in (found.query, found.key, found.value)}
+    inputs |= {found.bias for found in facts.attentions if found.bias is not None}
     inputs |= {each for found in facts.experts for each in (found.input, found.logits)}
     single = (*facts.norms, *facts.ropes, *facts.attentions, *facts.experts, *facts.activations)
     values, state = run(graph, inputs | {each.output for each in single})
@@ -81,6 +82,10 @@ def attention_value(found: Attention, values: dict[int, np.ndarray], state: Stat
         scores = unwrap(found.softcap) * np.tanh(scores / unwrap(found.softcap))
     window = None if found.window is None else unwrap(found.window)
     sizes = (BATCH.value, SEQUENCE.value, torch.float32, torch.device("cpu"))
+    if found.bias is not None:
+        added = values[found.bias]
+        merged = added.ndim == 3 and len(added) == len(query) * query.shape[1]
+        scores = scores + (added.reshape(*query.shape[:2], *added.shape[1:]) if merged else added)
     scores = scores + additive_mask(found.mask, window, *sizes).numpy()
     if found.sinks is not None:
         sinks = np.broadcast_to(state[found.sinks][:, None, None], (*scores.shape[:-1], 1))

@@ -9,6 +9,7 @@ from graph_builder import BATCH, FLOAT32, MODEL, SEQUENCE, GraphBuilder, Tensor
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kunport_codegen.expression import unwrap
+from kunport_codegen.graph import DType
 from kunport_codegen.recognition import recognize
 
 SPELLINGS = st.builds(
@@ -114,14 +115,14 @@ def plain_scores(build: GraphBuilder) -> tuple[Tensor, Tensor]:
 
 
 SCORES_MISSES = {
-    "a bias": lambda b, s: s + b.parameter("bias", BATCH, 2, SEQUENCE, SEQUENCE),
+    "a bias that is scaled with the scores": lambda b, s: (s + b.parameter("bias", BATCH, 2, SEQUENCE, SEQUENCE)) * 2.0,
+    "two biases": lambda b, s: s + b.parameter("a", 2, 1, SEQUENCE) + b.parameter("b", 2, 1, SEQUENCE),
+    "lifted to a number": lambda b, s: b.apply("maximum", s, b.apply("full", (), -5.0, dtype=FLOAT32)),
     "a learned scale": lambda b, s: s * b.parameter("temperature", 2, 1, 1),
-    "two masks": lambda b, s: s + b.mask("causal") + b.mask("sliding", 2),
+    "two masks": lambda b, s: s + b.mask("causal") + b.mask("chunked", 2),
     "a mask inside the softcap": lambda b, s: ((s + b.mask("causal")) / 2.0).tanh() * 2.0,
     "a mask that a factor turns round": lambda b, s: (s + b.mask("causal")) * -1.0,
-    "a scaled mask": lambda b, s: s + b.mask("causal") * 2.0,
     "a subtracted mask": lambda b, s: s - b.mask("causal"),
-    "a shifted mask": lambda b, s: s + b.cat(b.mask("causal")[..., 1:], b.mask("causal")[..., :1]),
     "a softcap with two caps": lambda b, s: (s / 2.0).tanh() * 3.0,
     "a softcap without a factor": lambda b, s: (s / 2.0).tanh(),
     "an inverted softcap": lambda b, s: (2.0 / s).tanh() * 2.0,
@@ -249,3 +250,108 @@ def test_every_choice_is_drawn() -> None:
     drawn = {"heads", "groups", "head_dim", "value_dim", "scale", "softcap", "mask", "mask_first", "sinks"}
     drawn |= {"without_maximum", "repeat", "upcast", "output"}
     assert {each.name for each in dataclasses.fields(Spelling)} == drawn
+
+
+BIASES = {
+    "a parameter": lambda b: b.parameter("bias", BATCH, 2, SEQUENCE, SEQUENCE),
+    "one row for all queries": lambda b: b.parameter("bias", 2, 1, SEQUENCE),
+    "a shifted mask": lambda b: b.cat(b.mask("causal")[..., 1:], b.mask("causal")[..., :1]),
+}
+
+
+@pytest.mark.parametrize("name", BIASES)
+def test_another_tensor_on_the_scores_is_a_bias(name) -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    bias = BIASES[name](build)
+    (found,) = true_facts(build.graph((scores + bias).softmax(dim=-1) @ value)).attentions
+    assert (found.bias, found.alibi, found.selection, found.mask) == (bias.id, False, None, "bidirectional")
+
+
+def alibi(build: GraphBuilder) -> Tensor:
+    slopes = 1.0 / 2 ** (build.arange(1, 3, dtype=FLOAT32) * 0.5)
+    return build.arange(-6, -1, dtype=FLOAT32).reshape((1, 1, SEQUENCE)) * slopes.reshape((2, 1, 1))
+
+
+def test_alibi_under_a_mask_of_truths() -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    bias = alibi(build)
+    hidden = build.mask("causal").to(DType("bool"))
+    weights = (scores * 0.5 + bias).masked_fill(hidden, -3.4e38).softmax(dim=-1).to(MODEL)
+    (found,) = true_facts(build.graph(weights @ value)).attentions
+    assert (found.bias, found.alibi, found.mask, found.scale) == (bias.id, True, "causal", 0.5)
+
+
+def test_equal_slopes_are_no_alibi() -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    bias = build.arange(SEQUENCE, dtype=FLOAT32).reshape((1, 1, SEQUENCE)) * build.apply("ones", (2, 1, 1))
+    (found,) = true_facts(build.graph((scores + bias).softmax(dim=-1).to(MODEL) @ value)).attentions
+    assert (found.bias, found.alibi) == (bias.id, False)
+
+
+def test_heads_may_be_merged_with_the_batch() -> None:
+    build = GraphBuilder()
+    query, key, value = (build.parameter(name, BATCH, 2, SEQUENCE, 4) for name in "qkv")
+    merged = [each.reshape((4, SEQUENCE, 4)) for each in (query, key, value)]
+    bias = build.parameter("bias", 4, 1, SEQUENCE)
+    scores = build.apply("baddbmm", bias, merged[0], merged[1].transpose(1, 2), beta=1.0, alpha=0.3)
+    weights = (scores.reshape((BATCH, 2, SEQUENCE, SEQUENCE)) + build.mask("causal")).softmax(dim=-1)
+    combined = weights.reshape((4, SEQUENCE, SEQUENCE)).bmm(merged[2]).reshape((BATCH, 2, SEQUENCE, 4))
+    result = combined.transpose(1, 2)
+    (found,) = true_facts(build.graph(result)).attentions
+    assert (found.query, found.key, found.value, found.output) == (query.id, key.id, value.id, result.id)
+    assert (found.scale, found.bias, found.mask, found.heads) == (0.3, bias.id, "causal", 2)
+
+
+def test_a_product_on_zeros_has_no_bias() -> None:
+    build = GraphBuilder()
+    query, key, value = (build.parameter(name, BATCH, 2, SEQUENCE, 4) for name in "qkv")
+    zeros = build.apply("zeros", (4, SEQUENCE, SEQUENCE), dtype=MODEL)
+    merged = query.reshape((4, SEQUENCE, 4)), key.reshape((4, SEQUENCE, 4)).transpose(1, 2)
+    scores = build.apply("baddbmm", zeros, *merged, beta=1.0, alpha=0.3).reshape((BATCH, 2, SEQUENCE, SEQUENCE))
+    scores = build.apply("maximum", scores + build.mask("causal"), build.apply("full", (), -3.4e38, dtype=FLOAT32))
+    (found,) = true_facts(build.graph(scores.softmax(dim=-1) @ value)).attentions
+    assert (found.bias, found.scale, found.mask) == (None, 0.3, "causal")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_keys_that_an_indexer_chose(whole) -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    best = build.parameter("relevance", BATCH, SEQUENCE, SEQUENCE).topk(3)
+    hidden = build.apply("ones", (BATCH, SEQUENCE, SEQUENCE), dtype=DType("bool")).scatter(-1, best.item(1), False)
+    mask = build.mask("causal") if whole else build.parameter("bias", BATCH, 1, SEQUENCE, SEQUENCE)
+    bias = mask.masked_fill(hidden.unsqueeze(1), -3.4e38)
+    (found,) = true_facts(build.graph((scores + bias).softmax(dim=-1) @ value)).attentions
+    assert (found.bias, found.selection) == (bias.id, best.id)
+    assert found.mask == ("causal" if whole else "bidirectional")
+    assert best.id in found.nodes
+
+
+def test_sinks_as_a_share_of_the_sum() -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    masked = scores * 0.5 + build.mask("causal")
+    share = (masked.logsumexp(dim=-1) - build.parameter("sinks", 2).reshape((1, -1, 1))).to(FLOAT32).sigmoid()
+    weights = masked.softmax(dim=-1, dtype=FLOAT32).to(MODEL)
+    result = (weights @ value * share.unsqueeze(-1).to(MODEL)).transpose(1, 2)
+    (found,) = true_facts(build.graph(result)).attentions
+    assert (found.sinks, found.output, found.scale) == ("sinks", result.id, 0.5)
+
+
+@pytest.mark.parametrize("window", [3, 20, None])
+def test_a_mask_cut_out_of_a_larger_one_shows_its_window(window) -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    kept = build.apply("ones", (64, 64), dtype=DType("bool")).tril()
+    if window is not None:
+        kept = build.apply("bitwise_xor", kept, kept.tril(-window))
+    kept = kept.reshape((1, 1, 64, 64))[:, :, :SEQUENCE, :SEQUENCE]
+    if window == 3:  # what is cut out shows it already
+        assert recognize(build.graph(build.apply("where", kept, scores, -1e9).softmax(dim=-1) @ value)).attentions == []
+        return
+    filled = build.apply("where", kept, scores, -1e9) + build.mask("causal")
+    (found,) = recognize(build.graph(filled.softmax(dim=-1) @ value)).attentions
+    assert (found.mask, found.window) == (("sliding", window) if window else ("causal", None))
