@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
 from kunport.errors import KunportError
 from kunport.oracle.children import label_cases
 from kunport.oracle.compare import compare
 from kunport.oracle.labels import Labels
-from kunport.oracle.score import MISSED, OPAQUE, WRONG, Count, Pair, count, total
+from kunport.oracle.score import MISSED, OPAQUE, WRONG, Count, Pair, count, judge, total
 from kunport.tiny_models import cases, find_case
 
 
@@ -18,7 +19,8 @@ def main(arguments: list[str]) -> int:
     """Print precision and recall by key, and the misses; 1 where a case has no labels or the floor is not reached."""
     parser = argparse.ArgumentParser(prog="python -m kunport.oracle", description=__doc__)
     parser.add_argument("case", nargs="*", help="a model type, a variant or an architecture (default: every case)")
-    parser.add_argument("--labels", type=Path, default=Path("labels"), metavar="DIR", help="keeps the labels (labels)")
+    folder = Path(tempfile.gettempdir(), "kunport-labels")
+    parser.add_argument("--labels", type=Path, default=folder, metavar="DIR", help=f"keeps the labels ({folder})")
     parser.add_argument("--floor", type=float, nargs=2, metavar=("PRECISION", "RECALL"), help="exit status 1 below")
     parser.add_argument("--absent", action="store_true", help="list what the oracle cannot tell, and why")
     parser.add_argument("--opaque", action="store_true", help="list what the analysis calls opaque, and why")
@@ -37,7 +39,7 @@ def main(arguments: list[str]) -> int:
             continue
         if options.absent:
             print_absent(labels)
-        found = compare(labels)
+        found = facts_beside(labels)
         print_misses(found, opaque=options.opaque)
         pairs += found
     counts = count(pairs)
@@ -45,6 +47,15 @@ def main(arguments: list[str]) -> int:
     everything = total(counts)
     below = options.floor and (everything.precision < options.floor[0] or everything.recall < options.floor[1])
     return 1 if unlabelled or below else 0
+
+
+def facts_beside(labels: Labels) -> list[Pair]:
+    """Labels beside facts; where the analysis breaks, every label is missed."""
+    try:
+        return compare(labels)
+    except Exception as error:  # a broken analysis is the worst of misses, and no reason to stop judging
+        print(f"no facts: {labels.case}: {type(error).__name__}: {str(error)[:200]}", flush=True)
+        return judge(labels, {"model": {}, "layers": []})
 
 
 def print_misses(pairs: list[Pair], *, opaque: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kunport.oracle.__main__ import main, print_misses, print_table
+from kunport.oracle.__main__ import facts_beside, main, print_misses, print_table
 from kunport.oracle.labels import Labels, Scope
 from kunport.oracle.score import Pair, agree, count, judge, total
 
@@ -109,3 +109,15 @@ def test_table_has_a_line_for_each_key_and_the_total(pairs: list[Pair], capsys: 
 def test_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lama"]) == 2
     assert "llama" in capsys.readouterr().err
+
+
+def test_where_the_analysis_breaks_every_label_is_missed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(labels: Labels) -> list[Pair]:
+        raise RecursionError(f"too deep in {labels.case}")
+
+    monkeypatch.setattr("kunport.oracle.__main__.compare", broken)
+    found = facts_beside(Labels("toy", model=labelled(layers=2)))
+    assert [pair.verdict for pair in found] == ["missed"]
+    assert capsys.readouterr().out == "no facts: toy: RecursionError: too deep in toy\n"
