@@ -27,7 +27,8 @@ class Norm:
         weight, bias: paths of its parameters, None without.
         offset: what is added to the weight before it multiplies (1.0 for ``(1 + w)``).
         cast: where the result returns to the model's dtype: ``before_weight`` (``w * x.to(dtype)``), ``after_weight``
-            (``(w * x).to(dtype)``), or ``none`` (computed in the model's dtype throughout).
+            (``(w * x).to(dtype)``), ``root`` (``x * rsqrt(...).to(dtype)``), or ``none`` (computed in the model's dtype
+            throughout).
         size: length of the normalised dimension.
         per_head: the weight spans one head (``[head_dim]``) of a ``[..., heads, head_dim]`` tensor.
     """
@@ -187,7 +188,8 @@ class Activation:
     """An elementwise activation from ``input`` to ``output`` (ids), one operator or spelled out.
 
     ``name`` is ``silu`` (``x * sigmoid(x)``), ``gelu``, ``gelu_tanh`` (its approximation), ``quick_gelu``
-    (``x * sigmoid(1.702 * x)``), ``relu`` or ``relu2`` (``relu(x) ** 2``).
+    (``x * sigmoid(1.702 * x)``), ``relu``, ``relu2`` (``relu(x) ** 2``) or ``xielu`` (arXiv:2411.13010, with learned
+    slopes, which are no part of the fact).
     """
 
     name: str

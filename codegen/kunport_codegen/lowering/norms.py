@@ -13,6 +13,8 @@ FUSABLE = frozenset(("RMSNorm", "GemmaRMSNorm"))
 
 def has_layer(fact: Norm) -> bool:
     """Whether the engine has a layer for this form."""
+    if fact.cast == "root":
+        return False
     if fact.kind == "layer":
         return not fact.offset and (bool(fact.weight) or not fact.bias)
     if fact.kind != "rms" or fact.bias:

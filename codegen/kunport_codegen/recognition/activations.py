@@ -11,10 +11,11 @@ import numpy as np
 
 from kunport_codegen.expression import Scalar
 from kunport_codegen.facts import Activation
-from kunport_codegen.graph import Node
+from kunport_codegen.graph import Node, Ref
 
 from .evaluate import UnevaluableError, evaluate
 from .index import Index
+from .pattern import Any, Match, Op, Parameter
 from .rules import Array, gelu, sigmoid
 
 _OPERATORS = ("silu", "gelu", "relu", "tanh", "sigmoid", "erf")
@@ -35,6 +36,15 @@ FORMULAS: dict[str, Callable[[Array], Array]] = {
 _EXPECTED = {name: formula(_PROBE) for name, formula in FORMULAS.items()}
 
 
+# xIELU (arXiv:2411.13010): x > 0 gives softplus(p) x^2 + b x, and else (exp(min(x, e)) - 1 - x)(b + softplus(n)) + b x.
+_X, _BETA = Any("x"), Parameter("beta")
+_LINE = Op("mul", _BETA, _X)
+_RISING = Op("add", Op("mul", Op("mul", Op("softplus", Parameter("p")), _X), _X), _LINE)
+_CURVE = Op("sub", Op("expm1", Op("minimum", _X, Parameter("e"))), _X)
+_FALLING = Op("add", Op("mul", _CURVE, Op("add", _BETA, Op("softplus", Parameter("n")))), _LINE)
+_XIELU = Op("where", Op("gt", _X, 0), _RISING, _FALLING)
+
+
 def find_activations(index: Index) -> list[Activation]:
     """The activations of a graph, in order of their result."""
     found: dict[int, Activation] = {}
@@ -42,6 +52,11 @@ def find_activations(index: Index) -> list[Activation]:
         activation = _largest(index, node)
         if activation is not None:
             found[activation.output] = activation
+    for node in index.in_order("where"):
+        match = Match(index)
+        if match.matches(_XIELU, Ref(node.id)):
+            covered = index.exclusive(match.nodes.values(), node)
+            found[node.id] = Activation("xielu", match.bound["x"].id, node.id, covered, node.frame, node.where)
     return sorted(found.values(), key=lambda each: index.order[each.output])
 
 

@@ -9,7 +9,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Norm, Number
 from kunport_codegen.graph import DType, Node
 
-from .index import FLOAT32, Index, argument, equal, number, over_last, sizes, split_number, widest
+from .index import FLOAT32, Index, argument, equal, is_cast, number, over_last, sizes, split_number, widest
 
 _SPELLED = ("rsqrt", "sqrt", "pow")
 _OPERATORS = {"layer_norm": "layer", "rms_norm": "rms"}
@@ -40,6 +40,7 @@ class _Core:
     epsilon: Number
     weight: _Weight | None = None
     bias: str | None = None
+    rounded: bool = False
 
 
 @dataclass(slots=True)
@@ -58,6 +59,10 @@ def _spelled_out(index: Index, root: Node) -> _Core | None:
     if not inverse and root.op != "sqrt" and not equal(exponent, 0.5):
         return None
     shifted, scaled = index.producer(root.args[0]), index.user(root)
+    lowered = scaled is not None and is_cast(scaled) and root.dtype == FLOAT32 != scaled.dtype
+    rounded = root if lowered else None
+    if rounded is not None and scaled is not None:  # the root alone returns to the model's dtype
+        root, scaled = scaled, index.user(scaled)
     parts = split_number(shifted, index.producer) if shifted is not None and shifted.op == "add" else None
     if shifted is None or parts is None or scaled is None:
         return None
@@ -65,7 +70,7 @@ def _spelled_out(index: Index, root: Node) -> _Core | None:
     square = index.producer(statistic.args[0]) if statistic.args else None
     if square is None or not over_last(statistic, square):
         return None
-    covered = [root, shifted, statistic, scaled]
+    covered = [root, shifted, statistic, scaled, *([rounded] if rounded is not None else [])]
     if statistic.op == "var":
         centred, squared = _other_operand(index, scaled, root, inverse), None
         if statistic.kwargs.get("unbiased", True) and statistic.kwargs.get("correction", 1) != 0:
@@ -84,7 +89,7 @@ def _spelled_out(index: Index, root: Node) -> _Core | None:
         kind = {"mean": "rms" if source is None else "layer"}.get(statistic.op)
     if kind is None:
         return None
-    return _Core(kind, source or centred, scaled, covered, epsilon)
+    return _Core(kind, source or centred, scaled, covered, epsilon, rounded=rounded is not None)
 
 
 def _square_root(index: Index, node: Node) -> Node | None:
@@ -204,7 +209,7 @@ def _finish(index: Index, core: _Core) -> Norm | None:
         covered.append(upcast)
     covered.extend(core.weight.covered if core.weight else ())
     computed = core.scaled.dtype
-    current, weight, bias, cast = core.scaled, core.weight, core.bias, "none"
+    current, weight, bias, cast = core.scaled, core.weight, core.bias, "root" if core.rounded else "none"
     if computed != source.dtype:
         cast = ""
     while (following := index.user(current)) is not None and not following.kwargs:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 from formulas import true_facts
-from graph_builder import GraphBuilder
+from graph_builder import GraphBuilder, Tensor
 from kunport_codegen.expression import field
 from kunport_codegen.recognition import recognize
 
@@ -64,3 +64,30 @@ def test_gates_of_two_tensors_are_no_activation() -> None:
     build = GraphBuilder()
     x, gate = build.parameter("x", 4, 9), build.parameter("gate", 4, 9)
     assert recognize(build.graph(x * gate.sigmoid())).activations == []
+
+
+def xielu(build: GraphBuilder, x: Tensor, name: str = "") -> Tensor:
+    p, n, beta, lowest = (build.parameter(each, 1) for each in ("p", "n", "beta", "lowest"))
+    line = beta * x
+    rising = p.softplus() * x * x + line
+    if name == "no square":
+        rising = p.softplus() * x + line
+    curve = build.apply("minimum", x, lowest).expm1() - (line if name == "another line" else x)
+    falling = curve * (beta + n.softplus()) + line
+    pair = (falling, rising) if name == "the other way round" else (rising, falling)
+    return build.apply("where", x.gt(0), *pair)
+
+
+def test_xielu_with_its_learned_slopes() -> None:
+    build = GraphBuilder()
+    x = build.parameter("x", 2, 5, 8)
+    result = xielu(build, x)
+    (found,) = recognize(build.graph(result)).activations
+    assert (found.name, found.input, found.output) == ("xielu", x.id, result.id)
+    assert sum(node.op == "softplus" for node in build.nodes if node.id in found.nodes) == 2
+
+
+@pytest.mark.parametrize("name", ["no square", "another line", "the other way round"])
+def test_near_misses_of_xielu(name) -> None:
+    build = GraphBuilder()
+    assert recognize(build.graph(xielu(build, build.parameter("x", 2, 5, 8), name))).activations == []

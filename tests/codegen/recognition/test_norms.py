@@ -250,3 +250,21 @@ def test_only_a_vector_is_a_weight(shape) -> None:
     (norm,) = true_facts(build.graph(y * build.parameter("w", *shape))).norms
     assert norm.weight is None
     assert norm.output == y.id
+
+
+@pytest.mark.parametrize("weighs", [True, False])
+def test_the_root_alone_may_return_to_the_dtype_of_the_model(weighs) -> None:
+    build = GraphBuilder()
+    x = build.parameter("x", 2, 5, 8)
+    result = x * (x.to(FLOAT32).square().mean(dim=-1, keepdim=True) + 1e-6).rsqrt().to(MODEL)
+    result = build.parameter("w", 8) * result if weighs else result
+    (found,) = true_facts(build.graph(result)).norms
+    assert (found.kind, found.cast, found.input, found.output) == ("rms", "root", x.id, result.id)
+    assert found.weight == ("w" if weighs else None)
+
+
+def test_a_root_that_others_read_too_is_no_norm() -> None:
+    build = GraphBuilder()
+    x = build.parameter("x", 2, 5, 8)
+    root = (x.to(FLOAT32).square().mean(dim=-1, keepdim=True) + 1e-6).rsqrt().to(MODEL)
+    assert recognize(build.graph(x * root, root)).norms == []
