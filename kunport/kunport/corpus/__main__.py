@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 
 from kunport.tiny_models import cases, find_case
@@ -35,6 +36,8 @@ def sweep(names: list[str]) -> int:
     from kunport.corpus.table import HEADER, line, total
 
     torch.set_num_threads(1)
+    compare(SAMPLE[0])  # once before the forks, so that none of them has to import and to read what all need
+    gc.freeze()
     rows: list[Row] = []
     print(HEADER)
     for name, answer in each_apart(compare, names, seconds=_SECONDS):

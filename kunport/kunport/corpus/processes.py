@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
@@ -28,6 +29,7 @@ def each_apart(
 
 
 def _answer(work: Callable[[str], Answer], name: str, channel: Connection) -> None:
+    gc.disable()  # the process is short, and what it makes grows without becoming garbage
     try:
         channel.send(work(name))
     except Exception as error:  # whatever it raises is the answer

@@ -259,7 +259,7 @@ def attribute(interpreter: Interpreter, value: Value, name: str) -> Value:
         return len(value.type.shape)
     if name in ("T", "mT", "real", "imag"):
         return interpreter.operator(name, (value,), {})
-    if name.startswith("_") and not name.endswith("_"):
+    if (name.isupper() and name not in RULES) or (name.startswith("_") and not name.endswith("_")):
         raise RaisedError("AttributeError", f"a tensor has no attribute {name}")
     return Bound(value, TENSOR_MEMBERS.get(name) or _method(name))
 

@@ -111,3 +111,9 @@ def test_same_operator_under_any_name(tmp_path):
         tmp_path, model("x = torch.add(x, 1) + x.mul(2).multiply(3)\nx = torch.greater(x, 0) * x.true_divide(2)")
     )
     assert [node.op for node in graph.nodes if node.frame == 1][1:] == ["add", "mul", "mul", "add", "gt", "div", "mul"]
+
+
+def test_marks_of_other_packages_are_not_there(tmp_path):
+    """Quantised weights carry attributes such as ``SCB``; the source asks for them before it uses them."""
+    forward = "if hasattr(self.embed.weight, 'SCB'):\n    x = x * self.embed.weight.SCB\nx = x.transpose(0, 1).T"
+    same_both_ways(tmp_path, model(forward.replace(".T", ".mT")))
