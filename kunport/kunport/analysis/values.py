@@ -256,6 +256,7 @@ class Instance:
         partial: why its constructor did not run to its end, "" where it did.
         renamed: other names of its attributes (a configuration's ``attribute_map``).
         where: the line that made it.
+        floats: the plain ones among the arguments that it was made with.
     """
 
     cls: Class
@@ -265,6 +266,7 @@ class Instance:
     partial: str = ""
     renamed: dict[str, str] | None = None
     where: Location | None = None
+    floats: tuple[float, ...] = ()
 
     def __repr__(self) -> str:
         return f"<{self.cls.short} {self.path or ''}>"

@@ -12,17 +12,22 @@ from kunport.variants.model import Model
 from kunport.variants.paths import Projection, projection
 from kunport.variants.stream import scaled
 
-_UNCHANGED = frozenset(("to", "getitem", "reshape", "item", "transpose", "dropout"))
+_UNCHANGED = frozenset(("to", "float", "getitem", "reshape", "flatten", "item", "transpose", "permute", "dropout"))
 
 
 @dataclass(slots=True)
 class Logits:
-    """``head`` is the projection to the vocabulary, ``lost`` why there is none or the way is not understood."""
+    """What the way holds.
+
+    ``head`` is the projection to the vocabulary, ``learned`` whether a parameter multiplies the logits, ``lost`` why
+    the way is not understood.
+    """
 
     where: Location
     head: Projection | None = None
     factors: list[Number] = field(default_factory=list)
     softcap: Number | None = None
+    learned: bool = False
     lost: str = ""
 
 
@@ -49,9 +54,18 @@ def _read(model: Model) -> Logits:
                 found.lost = str(node.args[0]) if node.op == "unknown" else f"{node.op} stands after the head"
             break
         node = behind
-    if found.head is None and not found.lost:
-        found.lost = "the logits come from no product with a parameter"
+    if found.head is None:
+        found.lost = found.lost or "the logits come from no product with a parameter"
+        found.head = _last_projection(model)
     return found
+
+
+def _last_projection(model: Model) -> Projection | None:
+    """The last product with a parameter behind the layers that the logits come from."""
+    nodes = model.index.ancestors(*refs(model.graph.output))
+    last = max((node.id for node in nodes if model.layer_of(node) is not None), default=-1)
+    outside = (projection(model, node) for node in reversed(nodes) if node.id > last and model.layer_of(node) is None)
+    return next((each for each in outside if each is not None), None)
 
 
 def _before(model: Model, node: Node, found: Logits) -> Node | None:
@@ -63,6 +77,9 @@ def _before(model: Model, node: Node, found: Logits) -> Node | None:
     if (product := scaled(model, node)) is not None:
         found.factors.append(product[1])
         return product[0]
+    if node.op == "mul" and found.head is None and model.parameter(node.args[1]) is not None:
+        found.learned = True
+        return model.index.producer(node.args[0])
     return model.index.producer(node.args[0]) if node.op in _UNCHANGED else None
 
 

@@ -14,7 +14,7 @@ from kunport_codegen.recognition.index import Index
 
 from kunport.variants.fact import Fact
 
-_NUMBERED = re.compile(r"(.*)\.(\d+)$")
+_NUMBERED = re.compile(r"(.*)\.([A-Za-z_]*?)_?(\d+)$")
 # What a parameter may go through on its way to a product.
 _VIEWS = ("transpose", "t", "T", "mT", "to", "reshape", "permute", "unsqueeze")
 _INDEXED = re.compile(r"\[\d+\]")
@@ -38,7 +38,12 @@ _SUSPECT = frozenset(
     )
 )
 # Operators that only a norm has, as a rule: where no recognised norm covers one, there is a norm that cannot be told.
-NORMALISING = frozenset(("rsqrt", "layer_norm", "rms_norm", "group_norm", "normalize", "var", "std"))
+_NORMALISING = frozenset(
+    (
+        *("rsqrt", "sqrt", "layer_norm", "rms_norm", "group_norm", "normalize", "var", "var_mean", "std", "norm"),
+        *("vector_norm", "linalg_norm", "linalg_vector_norm"),
+    )
+)
 
 
 class Model:
@@ -56,8 +61,10 @@ class Model:
         self.paths = _paths(graph)
         self.layers, self._layer_of_frame = _layers(self)
         self.outside: list[Node] = []
+        # Behind what is not understood, nothing shows which results are used: then every node counts as used.
+        cut = bool(graph.unknowns())
         for node in self.index.nodes.values():
-            if node.id in self.index.live:
+            if cut or node.id in self.index.live:
                 layer = self._layer_of_frame[node.frame]
                 (self.outside if layer is None else layer.nodes).append(node)
         for fact in every:
@@ -69,6 +76,13 @@ class Model:
         self.memo: dict[str, Any] = {}
         self._reads: dict[int, tuple[int, ...]] = {}
         self._switches: dict[str, tuple[str, ...]] = {}
+
+    def hides_norm(self, node: Node) -> bool:
+        """Whether a node belongs to a norm that nobody recognised."""
+        if node.id in self.covered or self.index.constant(node.id):
+            return False
+        root = node.op == "pow" and len(node.args) > 1 and unwrap(node.args[1]) in (0.5, -0.5)
+        return root or node.op in _NORMALISING
 
     def reads(self, node: Node) -> tuple[int, ...]:
         """The ids of the tensors that a node reads itself, looked up once."""
@@ -164,7 +178,9 @@ class Layer:
         chosen = [node.frame for node in self.nodes if node.op == "topk" and not self.over_tokens(node)]
         chosen += [fact.frame for fact in self.facts.get("Experts", [])]
         chosen += [node.frame for node in self.nodes if node.op == "nonzero"]
-        return {self.part(frame) for frame in chosen} - {""}
+        attending = [fact.frame for fact in self.attentions]
+        attending += [node.frame for node in self.nodes if node.op == "softmax" and self.over_tokens(node)]
+        return {self.part(frame) for frame in chosen} - {self.part(frame) for frame in attending} - {""}
 
     @cached_property
     def unread_mixing(self) -> list[Node]:
@@ -191,8 +207,8 @@ class Layer:
         """Nodes of norms that no fact explains, outside of what mixes tokens."""
         frames = [fact.frame for fact in self.attentions + self.facts.get("Mixer", [])]
         inner = {self.part(frame) for frame in frames + [node.frame for node in self.unread_mixing]} - {""}
-        unread = [node for node in self.nodes if node.op in NORMALISING and node.id not in self.model.covered]
-        return [node for node in unread if self.part(node.frame) not in inner]
+        inner |= self.router_parts
+        return [node for node in self.nodes if self.model.hides_norm(node) and self.part(node.frame) not in inner]
 
     def _mixes(self, node: Node) -> bool:
         if node.op in ("softmax", "log_softmax", "topk"):
@@ -245,14 +261,18 @@ def _layers(model: Model) -> tuple[list[Layer], list[Layer | None]]:
     for frame in graph.frames:
         layer = layer_of[frame.parent] if frame.parent is not None else None
         found = _NUMBERED.match(frame.path) if layer is None and frame.kind == "module" else None
-        if found is not None and _is_layer(graph, frame.path):
+        if found is not None and _is_layer(graph, frame.path, found[2]):
             stack = stacks.setdefault(found[1], {})
-            layer = stack.setdefault(int(found[2]), Layer(model, found[1], int(found[2]), frame))
+            layer = stack.setdefault(int(found[3]), Layer(model, found[1], int(found[3]), frame))
         layer_of.append(layer)
     ordered = sorted(stacks.values(), key=len, reverse=True)
     return [stack[number] for stack in ordered for number in sorted(stack)], layer_of
 
 
-def _is_layer(graph: Graph, path: str) -> bool:
+def _is_layer(graph: Graph, path: str, stem: str) -> bool:
+    """Whether a numbered module is a layer; one that is called ``unit_0`` and not 0 needs others of its class."""
     module = graph.modules.get(path)
-    return module is not None and module.leaf is None and bool(module.children)
+    if module is None or module.leaf is not None or not module.children:
+        return False
+    siblings = graph.modules[path.rpartition(".")[0]].children if stem else []
+    return not stem or sum(graph.modules[each].cls == module.cls for each in siblings if each in graph.modules) > 1

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from kunport_codegen.expression import unwrap
-from kunport_codegen.facts import Attention, Norm, Rope
+from kunport_codegen.facts import Attention, Norm, Number, Rope
 from kunport_codegen.graph import Frame, Node, Ref, refs
 from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
-from kunport_codegen.recognition.index import is_cast, split_number
+from kunport_codegen.recognition.index import combine, is_cast, split_number
 
 from kunport.variants.model import Layer, Model
 
@@ -39,7 +39,8 @@ class Way:
         latent: a norm between a nearer and a deeper projection.
         layers: indices of other layers that the tensor comes from.
         angles: nodes of cosines and sines that it depends on.
-        unknown: a node on the way that is not understood.
+        unknown: a node on the way that is not understood; ``unread_norm`` one of a norm that was not recognised.
+        factors: numbers that it is multiplied by, behind which no norm undoes that.
         same: id -> id of the tensor whose elements it holds at the same places (a norm's result -> its input).
     """
 
@@ -52,7 +53,9 @@ class Way:
     layers: set[int] = field(default_factory=set)
     angles: list[Node] = field(default_factory=list)
     unknown: Node | None = None
+    unread_norm: Node | None = None
     same: dict[int, int] = field(default_factory=dict)
+    factors: list[Number] = field(default_factory=list)
     added: set[int] = field(default_factory=set)
 
     @property
@@ -66,12 +69,26 @@ def projection(model: Model, node: Node) -> Projection | None:
         return None
     if node.op in ("addmm", "baddbmm", "linear"):
         position = 2 if node.op != "linear" else 1
-        path = model.parameter(node.args[position])
+        path = model.parameter(node.args[position]) or _computed_weight(model, node.args[position])
         bias = node.op != "linear" or (len(node.args) > 2 and node.args[2] is not None)
     else:
-        bias = False
+        bias = _adds_bias(model, node)
         path = next((found for each in model.reads(node) if (found := model.parameter(Ref(each))) is not None), None)
     return None if path is None else Projection(node, path, path.rpartition(".")[0], bias)
+
+
+def _computed_weight(model: Model, weight: object) -> str | None:
+    """The one parameter that a weight is computed from, if it is computed from nothing else."""
+    if not isinstance(weight, Ref):
+        return None
+    sources = [node for node in model.index.ancestors(weight.id) if node.op in ("parameter", "input", "unknown")]
+    return str(sources[0].args[0]) if len(sources) == 1 and sources[0].op == "parameter" else None
+
+
+def _adds_bias(model: Model, node: Node) -> bool:
+    """Whether a parameter is added to a product and nothing else reads that."""
+    user = model.index.user(node)
+    return user is not None and user.op == "add" and any(model.parameter(arg) is not None for arg in user.args)
 
 
 def walk_back(layer: Layer, start: int, ends: set[int] | None = None) -> Way:
@@ -118,6 +135,8 @@ def _note(model: Model, way: Way, node: Node, depth: int) -> None:
     """What an operator on the way means for it."""
     if node.op == "unknown":
         way.unknown = node
+    elif not depth and model.hides_norm(node):
+        way.unread_norm = node
     elif node.op == "clamp":
         if not depth:
             way.clips.append(node)
@@ -132,6 +151,8 @@ def _note(model: Model, way: Way, node: Node, depth: int) -> None:
         way.same[node.id] = node.args[0].id
     elif node.op in ("mul", "div") and (parts := split_number(node, model.index.producer)) is not None:
         way.same[node.id] = parts[0].id
+        if not depth and not way.norms and not model.index.constant(node.id):
+            way.factors.append(parts[1] if node.op == "mul" else combine("div", 1.0, parts[1]))
 
 
 def _angles(model: Model, identifier: int) -> list[Node]:
@@ -172,11 +193,16 @@ def rows(model: Model, source: Projection, way: Way, tensor: int) -> Rows | None
 
 @dataclass(slots=True)
 class Onward:
-    """What follows an attention's result: the projections that read it, and what multiplies it before."""
+    """What follows an attention's result, up to the projections that read it.
+
+    ``gates`` are products on the way, each with the other factor; ``differential`` is a difference of two parts of the
+    result.
+    """
 
     projections: list[Projection] = field(default_factory=list)
     gates: list[tuple[Node, int]] = field(default_factory=list)
     norms: list[Norm] = field(default_factory=list)
+    differential: Node | None = None
 
 
 def walk_on(layer: Layer, start: int) -> Onward:
@@ -184,6 +210,7 @@ def walk_on(layer: Layer, start: int) -> Onward:
     model, onward = layer.model, Onward()
     norm_of_input = {norm.input: norm for norm in layer.norms}
     pending, seen = [start], {start}
+    subtracted: list[Node] = []
     while pending:
         current = pending.pop()
         if (norm := norm_of_input.get(current)) is not None:
@@ -199,11 +226,15 @@ def walk_on(layer: Layer, start: int) -> Onward:
             if (found := projection(model, node)) is not None:
                 onward.projections.append(found)
                 continue
+            if node.op == "sub":
+                subtracted.append(node)
             if node.op == "mul":
                 others = [each for each in model.reads(node) if each != current]
                 onward.gates.extend((node, each) for each in others if each not in seen)
             if node.op != "add" or model.parameter(node.args[1]) is not None:
                 pending.append(user)
+    both = (node for node in subtracted if len(set(model.reads(node)) & seen) == 2)
+    onward.differential = next(both, None)
     return onward
 
 
@@ -242,6 +273,17 @@ def sites(layer: Layer) -> list[Site]:
 def _site(layer: Layer, fact: Attention) -> Site:
     frame = mixer_frame(layer, fact.frame)
     ends = set() if frame.id == layer.frame.id else set(refs(list(frame.inputs.values())))
-    ends -= {fact.query, fact.key, fact.value}
+    ends = {each for each in ends - {fact.query, fact.key, fact.value} if not layer.model.index.constant(each)}
     query, key, value = (walk_back(layer, tensor, ends) for tensor in (fact.query, fact.key, fact.value))
     return Site(layer, fact, query, key, value, walk_on(layer, fact.output))
+
+
+def part_rows(site: Site, source: Projection, way: Way, tensor: int) -> Rows | None:
+    """Rows of one part; equal layers are followed once."""
+    model = site.layer.model
+    key = f"{source.owner.replace(site.layer.path, '')} {source.node.shape} {tensor - source.node.id}"
+    known = model.rows.setdefault(key, [])
+    if not known:
+        known.append(rows(model, source, way, tensor))
+    found: Rows | None = known[0]
+    return found

@@ -15,7 +15,7 @@ from kunport_codegen.recognition import recognize
 
 from kunport.variants.catalogue import catalogue
 from kunport.variants.fact import Fact, Facts, LayerKind, ModelFacts
-from kunport.variants.model import NORMALISING, Layer, Model
+from kunport.variants.model import Layer, Model
 from kunport.variants.paths import sites
 from kunport.variants.variant import Variant
 
@@ -94,7 +94,7 @@ def _norm_facts(
         reading = {f"norm[{name}].{key}": fact for variant in variants for key, fact in variant.read(model, norm)}
         found.update(_agreed([{key: found.get(key, fact) for key, fact in reading.items()}, reading], "norms differ"))
     for node in nodes:
-        if node.op in NORMALISING and node.id not in model.covered and not model.index.constant(node.id):
+        if model.hides_norm(node):
             path = model.paths[node.frame]
             name = layer.inside(path) if layer is not None else path
             for key in (key for variant in variants for key in variant.keys):

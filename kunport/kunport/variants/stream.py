@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Number
 from kunport_codegen.graph import Location, Node, refs
 from kunport_codegen.recognition.index import combine, number
@@ -25,14 +26,15 @@ class Stream:
     """What the residual stream of a layer goes through.
 
     ``events`` are (place in the order of execution, letter); ``factors`` what branches are multiplied by, ``learned``
-    whether parameters are among them; ``where`` the line of the first addition; ``lost`` why the stream could not be
-    followed.
+    whether parameters are among them; ``stretched`` whether the stream itself is multiplied; ``where`` the line of
+    the first addition; ``lost`` why the stream could not be followed.
     """
 
     where: Location
     events: list[tuple[float, str]] = field(default_factory=list)
     factors: list[Number] = field(default_factory=list)
     learned: bool = False
+    stretched: bool = False
     lost: str = ""
 
     @property
@@ -61,6 +63,8 @@ class _Follower:
         self.mixing = {node for fact in layer.attentions for node in fact.nodes}
         self.mixing |= {node for fact in layer.facts.get("Mixer", []) for node in fact.nodes}
         self.mixing |= {node.id for node in layer.unread_mixing if not self.mixing or node.op != "conv1d"}
+        self.acting = {node for fact in layer.facts.get("Experts", []) for node in fact.nodes}
+        self.acting |= {fact.output for fact in layer.facts.get("Activation", [])}
 
     def run(self) -> Stream:
         if not self.values:
@@ -130,8 +134,10 @@ class _Follower:
         node = root
         while True:
             if (norm := self.norms.get(node.id)) is not None and self._normed(node.id) is None:
-                self._event(node, "N")
                 inner = self._strip(self.index.nodes.get(norm.input))
+                part = self.layer.part(node.frame)
+                if not part or inner is None or part != self.layer.part(inner.frame):
+                    self._event(node, "N")
             elif (product := scaled(self.model, node)) is not None:
                 self.found.factors.append(product[1])
                 inner = self._strip(product[0])
@@ -152,8 +158,19 @@ class _Follower:
             elif (value := self._normed(each.id)) is not None:
                 self._event(each, "N")
                 read.add(value)
-        self._event(node, "A" if any(each.id in self.mixing for each in inside) else "M")
+        self._parts(node, inside)
         return read
+
+    def _parts(self, root: Node, inside: list[Node]) -> None:
+        """What a branch does: one thing as a rule, several where parts of the layer feed each other."""
+        mixing = {self.layer.part(each.frame) for each in inside if each.id in self.mixing} - {""}
+        acting = {self.layer.part(each.frame) for each in inside if each.id in self.acting} - mixing - {""}
+        if mixing and len(mixing | acting) > 1:
+            for part in mixing | acting:
+                last = max((each for each in inside if self.layer.part(each.frame) == part), key=lambda each: each.id)
+                self._event(last, "A" if part in mixing else "M")
+        else:
+            self._event(root, "A" if any(each.id in self.mixing for each in inside) else "M")
 
     def _inside(self, root: Node) -> Iterable[Node]:
         """The nodes of a branch, back to values of the stream."""
@@ -190,13 +207,17 @@ class _Follower:
 
     def _unscaled(self, node: Node) -> Node:
         """A value of the stream that is multiplied before more is added to it; any other node itself."""
+        start, turned = node, False
         while node.id not in self.values and node.id not in self.norms:
             product = scaled(self.model, node)
             inner = self._strip(product[0]) if product is not None else self._learned(node)
             if inner is None:
                 break
+            turned = turned or product is None or unwrap(product[1]) != 1
             node = inner
-        return node
+        kept = node.id in self.values or self._normed(node.id) is not None
+        self.found.stretched = self.found.stretched or (turned and kept)
+        return node if kept else start
 
     def _learned(self, node: Node) -> Node | None:
         """The tensor that is multiplied by a parameter, which is no norm's."""

@@ -39,7 +39,8 @@ def embedded(model: Model) -> Embedded:
 def _read(model: Model) -> Embedded:
     start = entry(model.layers[0]) if model.layers else None
     nodes = [] if start is None else [each for each in model.index.ancestors(start) if model.layer_of(each) is None]
-    found = Embedded(None, [], [], None, next((node for node in nodes if node.op == "unknown"), None))
+    hidden = (node for node in nodes if node.op == "unknown" or model.hides_norm(node))
+    found = Embedded(None, [], [], None, next(hidden, None))
     for node in nodes:
         if node.op == "embedding" and isinstance(node.args[0], Ref) and isinstance(node.args[1], Ref):
             if _by_tokens(model, node):
@@ -49,11 +50,24 @@ def _read(model: Model) -> Embedded:
                 found.positions = "sinusoidal" if computed else "learned", node.where
         elif node.op in ("cos", "sin") and found.positions is None:
             found.positions = "sinusoidal", node.where
+        elif node.op == "add" and found.tokens is not None and (kind := _added(model, node, found.tokens)) is not None:
+            found.positions = found.positions or (kind, node.where)
         elif (product := scaled(model, node)) is not None and _holds_tokens(found, product[0]):
             found.factors.append((product[1], node.where))
         elif (norm := model.norm_of_output.get(node.id)) is not None:
             found.norms.append(norm)
     return found
+
+
+def _added(model: Model, node: Node, tokens: Node) -> str | None:
+    """What is added to the embedding, where that is no part of it: positions, by what they are made of."""
+    for one, other in (node.args[:2], node.args[1::-1]):
+        if isinstance(one, Ref) and isinstance(other, Ref) and tokens in model.index.ancestors(one.id):
+            made = {each.op for each in model.index.ancestors(other.id)}
+            if "input" in made:
+                return None
+            return "learned" if "parameter" in made else "sinusoidal" if made & {"sin", "cos"} else None
+    return None
 
 
 def _by_tokens(model: Model, node: Node) -> bool:

@@ -77,7 +77,8 @@ def instantiate(interpreter: Interpreter, cls: Class, args: list[Value], kwargs:
         return calls.call(interpreter, maker, [cls, *args], kwargs)
     if isinstance(cls, NativeClass) and cls.reason:
         return calls.call(interpreter, Opaque(cls.name, cls.reason), args, kwargs)
-    instance = Instance(cls, where=interpreter.trace.where)
+    floats = tuple(value for value in (*args, *kwargs.values()) if type(value) is float)
+    instance = Instance(cls, where=interpreter.trace.where, floats=floats)
     for ancestor in cls.mro:
         if isinstance(ancestor, SourceClass) and ancestor.record and "__init__" not in ancestor.members:
             _fill_record(interpreter, instance, ancestor, args, kwargs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kunport_codegen.graph import Node
 
 from kunport.variants.model import Model
-from kunport.variants.paths import Site
+from kunport.variants.paths import Site, walk_back
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "attention.gate"
@@ -21,7 +21,7 @@ def read(site: Site) -> Found:
     model = site.layer.model
     for node, other in site.onward.gates:
         source = model.index.strip(model.index.nodes.get(other), *_MOVES)
-        if source is not None and source.op not in ("parameter", "tensor"):
+        if source is not None and walk_back(site.layer, other).projections:
             name = _activation(model, source)
             fact = model.fact(name, node.where, "gate") if name else model.opaque(node, "a gate without an activation")
             yield KEY, fact

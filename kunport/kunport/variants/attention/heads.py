@@ -6,7 +6,10 @@ or multi-query attention). `head_dim` is the length of a query and a key, `value
 
 from __future__ import annotations
 
-from kunport.variants.paths import Site
+from kunport_codegen.expression import unwrap
+from kunport_codegen.facts import Number
+
+from kunport.variants.paths import Site, part_rows
 from kunport.variants.variant import Example, Found, Variant
 
 
@@ -14,9 +17,24 @@ def read(site: Site) -> Found:
     """The four sizes, with the fields that they are computed from."""
     fact, model = site.fact, site.layer.model
     yield "attention.heads", model.fact(fact.heads, fact.where)
-    yield "attention.kv_heads", model.fact(fact.kv_heads, fact.where)
+    yield "attention.kv_heads", model.fact(_kv_heads(site), fact.where)
     yield "attention.head_dim", model.fact(fact.head_dim, fact.where)
     yield "attention.value_dim", model.fact(fact.value_dim, fact.where)
+
+
+def _kv_heads(site: Site) -> Number:
+    """The heads of keys that the weights make: some models repeat them before attention."""
+    fact = site.fact
+    heads, dim = int(unwrap(fact.kv_heads)), int(unwrap(fact.head_dim))
+    if site.key.latent or len(site.key.projections) != 1:
+        return fact.kv_heads
+    source = site.key.projections[0]
+    fused = source.weight in {each.weight for each in (*site.query.projections, *site.value.projections)}
+    if source.node.shape is None:
+        return fact.kv_heads
+    found = part_rows(site, source, site.key, fact.key) if fused else None
+    made = unwrap(source.node.shape[-1]) if not fused else len(found.numbers) if found is not None else heads * dim
+    return made // dim if 0 < made < heads * dim and made % dim == 0 else fact.kv_heads
 
 
 VARIANT = Variant(

@@ -3,7 +3,8 @@
 `softmax` is attention by softmax over scores of queries and keys. `mla` is the same with keys and values that a
 projection makes from one normalised latent vector a token (multi-head latent attention, arXiv:2405.04434). Others are
 named as in the field: `differential`, `linear`, `gated_delta`, `mamba`, `mamba2`, `rg_lru`, `rwkv`, `mlstm`,
-`short_convolution`. `none` is a layer in which no token sees another. Two kinds side by side are joined with `+`.
+`short_convolution`. `none` is a layer in which no token sees another. Where a mixer stands beside attention, this is
+the attention's kind, and `state` names the other's.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def read(layer: Layer) -> Found:
         yield KEY, layer.model.opaque(hidden[0])
         return
     places = {(kind_of(site), site.fact.where) for site in sites(layer)}
-    places |= {(mixer.kind, mixer.where) for mixer in layer.facts.get("Mixer", [])}
+    places = places or {(mixer.kind, mixer.where) for mixer in layer.facts.get("Mixer", [])}
     kinds = sorted({kind for kind, _ in places})
     where = min((where for _, where in places), key=str, default=layer.frame.where)
     yield KEY, layer.model.fact("+".join(kinds) or "none", where)
@@ -40,6 +41,8 @@ def kind_of(site: Site) -> str:
     named: str | None = getattr(site.fact, "kind", None)
     if named is not None and named != "softmax":
         return named
+    if site.onward.differential is not None:
+        return "differential"
     return "mla" if site.key.latent and site.value.latent else "softmax"
 
 
@@ -51,5 +54,6 @@ VARIANT = Variant(
         Example("llama", "softmax"),
         Example("deepseek_v3", "mla"),
         Example("bitnet", "softmax"),
+        Example("diffllama", "differential"),
     ),
 )

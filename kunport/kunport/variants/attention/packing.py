@@ -11,7 +11,7 @@ from __future__ import annotations
 from kunport_codegen.expression import unwrap
 
 from kunport.variants.fact import Fact
-from kunport.variants.paths import Projection, Rows, Site, Way, rows
+from kunport.variants.paths import Rows, Site, Way, part_rows
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "attention.packing"
@@ -45,7 +45,7 @@ def _order(site: Site, fused: list[Way], tensors: list[int]) -> str | None:
     parts: list[Rows] = []
     for way, tensor in zip(fused, tensors, strict=True):
         source = next((each for each in way.projections if each.weight == shared), None)
-        part = _rows(site, source, way, tensor) if source is not None else None
+        part = part_rows(site, source, way, tensor) if source is not None else None
         if part is None:
             return None
         parts.append(part)
@@ -56,17 +56,6 @@ def _order(site: Site, fused: list[Way], tensors: list[int]) -> str | None:
     if runs[-1] == kv_heads:
         return "qkv_per_head" if heads == kv_heads else "qkv_per_group"
     return "interleaved"
-
-
-def _rows(site: Site, source: Projection, way: Way, tensor: int) -> Rows | None:
-    """Rows of one part; equal layers are followed once."""
-    model = site.layer.model
-    key = f"{source.owner.replace(site.layer.path, '')} {source.node.shape} {tensor - source.node.id}"
-    known = model.rows.setdefault(key, [])
-    if not known:
-        known.append(rows(model, source, way, tensor))
-    found: Rows | None = known[0]
-    return found
 
 
 VARIANT = Variant(

@@ -20,13 +20,21 @@ SWITCHES = r"qk_?(layer_?)?norm|norm_?qk|use_qk"
 def read(site: Site) -> Found:
     """The place and the span; opaque where queries and keys differ."""
     model = site.layer.model
+    hidden = site.query.unread_norm or site.key.unread_norm
+    if hidden is not None:
+        yield from ((key, model.opaque(hidden)) for key in (KEY, SPAN))
+        return
     found = {(_place(site, rotated), _span(site, norm.size)) for norm, rotated in site.query.norms + site.key.norms}
     if not found:
         yield KEY, model.fact(None, site.fact.where, SWITCHES)
         return
     norm = (site.query.norms or site.key.norms)[0][0]
-    if len(found) > 1:
-        yield KEY, Fact(None, norm.where, reason=f"{norm.where}: queries and keys are normalised differently")
+    unread = site.query.angles if not site.query.ropes else ()
+    if len(found) > 1 or unread:
+        differ = "queries and keys are normalised differently"
+        why = f"a norm beside a rotation that has no name here ({unread[0].where})" if unread else differ
+        fact = Fact(None, norm.where, reason=f"{norm.where}: {why}")
+        yield from ((key, fact) for key in (KEY, SPAN))
         return
     place, span = found.pop()
     yield KEY, model.fact(place, norm.where, SWITCHES)

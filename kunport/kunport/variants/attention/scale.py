@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kunport_codegen.expression import Scalar, unwrap
+import math
+
+from kunport_codegen.expression import unwrap
 
 from kunport.variants.paths import Site
 from kunport.variants.variant import Example, Found, Variant
@@ -12,9 +14,9 @@ KEY = "attention.scale"
 
 def read(site: Site) -> Found:
     """The product of all factors on queries, keys and scores."""
-    scale = site.fact.scale
-    value = float(unwrap(scale))
-    yield KEY, site.layer.model.fact(Scalar(value, scale.expr) if isinstance(scale, Scalar) else value, site.fact.where)
+    factors = [site.fact.scale, *site.query.factors, *site.key.factors]
+    value = math.prod(float(unwrap(factor)) for factor in factors)
+    yield KEY, site.layer.model.fact(value, site.fact.where, "", *factors)
 
 
 VARIANT = Variant(

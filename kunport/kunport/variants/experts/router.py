@@ -20,7 +20,12 @@ def read(layer: Layer, fact: Experts) -> Found:
     model, where = layer.model, fact.where
     groups = fact.groups if fact.groups is not None and unwrap(fact.groups) != 1 else None
     scale = fact.scale
-    yield "router.scoring", model.fact(fact.scoring, where, r"scoring_func|score_func|router_activation")
+    yield (
+        "router.scoring",
+        model.fact(
+            fact.scoring.replace("sqrt_softplus", "sqrtsoftplus"), where, r"scoring_func|score_func|router_activation"
+        ),
+    )
     yield "router.experts", model.fact(fact.experts, where)
     yield "router.top_k", model.fact(fact.top_k, where)
     yield "router.renormalize", model.fact(fact.renormalize, where, r"norm_topk|norm_top_k|renormalize|route_norm")

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 from kunport_codegen.expression import unwrap
 
 from kunport.variants.fact import Fact
@@ -20,10 +22,9 @@ def read(model: Model) -> Found:
         for key in ("head.scale", "head.softcap"):
             yield key, Fact(None, found.where, reason=f"{found.where}: {found.lost}")
         return
-    value = 1.0
-    for factor in found.factors:
-        value *= float(unwrap(factor))
-    yield "head.scale", model.fact(value, found.where, "", *found.factors)
+    value = math.prod(float(unwrap(factor)) for factor in found.factors)
+    learned = Fact(None, found.where, reason=f"{found.where}: a parameter multiplies the logits")
+    yield "head.scale", learned if found.learned else model.fact(value, found.where, "", *found.factors)
     yield "head.softcap", model.fact(found.softcap, found.where, r"^(?!.*att).*(soft_?cap|logit_?cap)")
 
 

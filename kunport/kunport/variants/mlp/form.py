@@ -26,7 +26,7 @@ KEYS = {
 
 def read(layer: Layer) -> Found:
     """The keys of the layer's MLP; opaque where it has one whose activation is not recognised."""
-    if layer.router_parts or layer.facts.get("Experts") or layer.unread_routing:
+    if layer.router_parts or layer.facts.get("Experts"):
         return
     model, found = layer.model, mlps(layer)
     if found:

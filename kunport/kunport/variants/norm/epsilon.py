@@ -29,16 +29,10 @@ def read(model: Model, norm: Norm) -> Found:
 def _constant(model: Model, norm: Norm, value: float) -> Fact:
     """Which constant it is: the norm's module tells what it was built with."""
     module = model.graph.modules.get(model.paths[norm.frame])
-    if module is None or module.children:
+    if module is None or module.children or value in module.floats:
         return Fact("literal", norm.where)
-    if module.leaf is not None:
-        return Fact("literal" if "eps" in module.attributes else "class default", norm.where)
-    if not any(type(held) in (int, float) and held == value for held in module.attributes.values()):
-        return Fact("literal", norm.where)
-    defaulted = getattr(module, "defaults", None)
-    if defaulted is None:
-        return Fact(None, norm.where, reason=f"{norm.where}: a constant of {module.cls}, passed to it or its default")
-    return Fact("class default" if defaulted else "literal", norm.where)
+    held = any(type(each) in (int, float) and each == value for each in module.attributes.values())
+    return Fact("class default" if held else "literal", norm.where)
 
 
 VARIANT = Variant(
@@ -52,5 +46,6 @@ VARIANT = Variant(
         Example("llama", 1e-6, "norm[input_layernorm].epsilon", fields=("rms_norm_eps",)),
         Example("llama", "config.rms_norm_eps", "norm[input_layernorm].epsilon_source"),
         Example("gpt2", "config.layer_norm_epsilon", "norm[ln_1].epsilon_source"),
+        Example("opt", "class default", "norm[self_attn_layer_norm].epsilon_source"),
     ),
 )

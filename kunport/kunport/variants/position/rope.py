@@ -8,32 +8,49 @@ frequencies are changed for longer contexts: `default` (not at all), `linear`, `
 
 from __future__ import annotations
 
+import numpy as np
 from kunport_codegen.expression import Scalar, unwrap
+from kunport_codegen.facts import RopeTable
+from kunport_codegen.recognition.tables import frequencies_of
 
+from kunport.variants.model import Model
 from kunport.variants.paths import Site
 from kunport.variants.variant import ABSENT, Example, Found, Variant
 
+KEYS = {
+    "position.pairing": "half or interleaved",
+    "position.dims": "elements of a head that are rotated",
+    "position.base": "theta",
+    "position.scaling": "how frequencies are scaled",
+}
+
 
 def read(site: Site) -> Found:
-    """The four of the query's rotation; nothing without one, or with one that is not recognised."""
+    """The four of the query's rotation; nothing without one, opaque for one that is not recognised."""
     if not site.query.ropes:
+        hidden = [*site.query.angles, *site.key.angles][:1]
+        yield from ((key, site.layer.model.opaque(node)) for node in hidden for key in KEYS)
         return
     model, rope = site.layer.model, site.query.ropes[0]
     theta = rope.table.theta
     base = Scalar(float(unwrap(theta)), theta.expr) if isinstance(theta, Scalar) else theta
     yield "position.pairing", model.fact(rope.style, rope.where, r"interleave")
-    yield "position.dims", model.fact(rope.table.rotary_dim, rope.where)
+    yield "position.dims", model.fact(_dims(model, rope.table), rope.where, "", rope.table.rotary_dim)
     yield "position.base", model.fact(base, rope.table.where)
     yield "position.scaling", model.fact(rope.table.rope_type, rope.table.where, r"rope_type|rope_scaling")
 
 
+def _dims(model: Model, table: RopeTable) -> int:
+    """The elements that turn at all: twice the frequencies that are not 0."""
+    key = f"dims {table.cos}"
+    if key not in model.memo:
+        model.memo[key] = 2 * int(np.count_nonzero(frequencies_of(table, model.graph.config)))
+    dims: int = model.memo[key]
+    return dims
+
+
 VARIANT = Variant(
-    keys={
-        "position.pairing": "half or interleaved",
-        "position.dims": "elements of a head that are rotated",
-        "position.base": "theta",
-        "position.scaling": "how frequencies are scaled",
-    },
+    keys=KEYS,
     scope="attention",
     read=read,
     examples=(

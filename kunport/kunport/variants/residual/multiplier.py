@@ -6,7 +6,7 @@ from kunport_codegen.expression import unwrap
 
 from kunport.variants.fact import Fact
 from kunport.variants.model import Layer
-from kunport.variants.stream import stream
+from kunport.variants.stream import Stream, stream
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "residual.multiplier"
@@ -18,12 +18,17 @@ def read(layer: Layer) -> Found:
     factors = {float(unwrap(factor)) for factor in found.factors}
     if layer.unknowns:
         yield KEY, model.opaque(layer.unknowns[0])
-    elif found.lost or found.learned or len(factors) > 1:
-        learned = "a parameter multiplies a branch" if found.learned else "branches are multiplied by different numbers"
-        why = found.lost or learned
+    elif found.lost or found.learned or found.stretched or len(factors) > 1:
+        why = found.lost or _why(found)
         yield KEY, Fact(None, found.where, reason=f"{found.where}: {why}")
     else:
         yield KEY, model.fact(factors.pop() if factors else 1.0, found.where, "", *found.factors)
+
+
+def _why(found: Stream) -> str:
+    if found.learned:
+        return "a parameter multiplies a branch"
+    return "the stream itself is multiplied" if found.stretched else "branches are multiplied by different numbers"
 
 
 VARIANT = Variant(
