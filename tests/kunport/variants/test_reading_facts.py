@@ -1,0 +1,211 @@
+"""What is said of code in which something has no name: never nothing."""
+
+import json
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from kunport.analysis import analyze
+from kunport.variants import ModelFacts, read_facts
+from kunport.variants.fact import DEPENDS, OPAQUE, PROVED
+
+SOURCE = """
+from dataclasses import dataclass
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+@dataclass
+class Config:
+    vocab: int = 60
+    width: int = 32
+    heads: int = 4
+    depth: int = 2
+    eps: float = 1e-5
+
+
+class Norm(nn.Module):
+    def __init__(self, width, eps=1e-6):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x):
+        return NORM
+
+
+class Attention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.heads, self.size = config.heads, config.width // config.heads
+        self.q = nn.Linear(config.width, config.width, bias=False)
+        self.k = nn.Linear(config.width, config.width, bias=False)
+        self.v = nn.Linear(config.width, config.width, bias=False)
+        self.o = nn.Linear(config.width, config.width, bias=False)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        q, k, v = (each(x).view(b, t, self.heads, self.size).transpose(1, 2) for each in (self.q, self.k, self.v))
+        mask = torch.full((t, t), float("-inf"), device=x.device).triu(1)
+        scores = q @ k.transpose(-2, -1) * self.size**-0.5
+        weights = SOFTMAX
+        return self.o((weights @ v).transpose(1, 2).reshape(b, t, -1))
+
+
+class Block(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.first, self.second = NORMS
+        self.attention = Attention(config)
+        self.up, self.down = nn.Linear(config.width, 64), nn.Linear(64, config.width)
+
+    def forward(self, x):
+        x = x + self.attention(self.first(x))
+        return x + self.down(ACTIVATION)
+
+
+class Model(nn.Module):
+    def __init__(self, config: Config):
+        super().__init__()
+        self.tokens = nn.Embedding(config.vocab, config.width)
+        self.positions = nn.Embedding(128, config.width)
+        self.blocks = LAYERS
+        self.norm = Norm(config.width)
+        self.head = nn.Linear(config.width, config.vocab, bias=False)
+
+    def forward(self, tokens):
+        x = EMBEDDED
+        for block in BLOCKS:
+            x = block(x)
+        return LOGITS
+"""
+USUAL = {
+    "NORMS": "Norm(config.width, config.eps), Norm(config.width, config.eps)",
+    "NORM": "x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight",
+    "SOFTMAX": "torch.softmax(scores + mask, dim=-1)",
+    "ACTIVATION": "F.gelu(self.up(self.second(x)))",
+    "LAYERS": "nn.ModuleList([Block(config) for _ in range(config.depth)])",
+    "BLOCKS": "self.blocks",
+    "EMBEDDED": "self.tokens(tokens)",
+    "LOGITS": "self.head(self.norm(x))",
+}
+
+
+@cache
+def read(name: str = "", text: str = "") -> ModelFacts:
+    """The facts of the model above, with one part of it replaced."""
+    source = SOURCE
+    for part, usual in USUAL.items():
+        source = source.replace(part, text if part == name else usual)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "model.py"
+        file.write_text(source)
+        return read_facts(analyze(file).graph)
+
+
+def test_the_usual_form_is_known():
+    facts = read()
+    layer = facts.layer(1)
+    assert layer["attention.kind"].value == "softmax"
+    assert layer["position.kind"].value == "none"
+    assert layer["residual.order"].value == "r N A + r N M +"
+    assert layer["mlp.kind"].value == "plain"
+    assert layer["mlp.bias"].value is True
+    assert layer["norm[first].epsilon"].status == DEPENDS
+    assert layer["norm[first].epsilon"].fields == ("eps",)
+    assert layer["norm[first].kind"].status == PROVED
+    assert layer["norm[first].kind"].where.file.endswith("model.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "key", "source"),
+    [
+        ("NORMS", "Norm(config.width, 1e-3), Norm(config.width)", "norm[first].epsilon_source", "literal"),
+        ("NORMS", "Norm(config.width, 1e-3), Norm(config.width)", "norm[second].epsilon_source", "class default"),
+    ],
+)
+def test_the_source_of_a_constant_epsilon_is_told(name, text, key, source):
+    assert read(name, text).layer(0)[key].value == source
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "keys"),
+    [
+        (
+            "NORM",
+            "x / (x.abs() + self.eps).sqrt() * self.weight",
+            ["norm[first].kind", "norm[second].cast", "residual.order"],
+        ),
+        (
+            "SOFTMAX",
+            "torch.softmax((scores + mask).roll(1, -1), dim=-1)",
+            ["attention.kind", "attention.scale", "position.kind"],
+        ),
+        ("SOFTMAX", "torch.cumsum(scores, dim=-1)", ["attention.kind", "attention.heads"]),
+        ("ACTIVATION", "torch.atan(self.up(self.second(x)))", ["mlp.kind", "mlp.activation"]),
+    ],
+)
+def test_what_has_no_name_is_opaque_with_its_line(name, text, keys):
+    facts = read(name, text)
+    for key in keys:
+        fact = facts.layer(1)[key]
+        assert (fact.status, fact.value) == (OPAQUE, None), key
+        assert "model.py:" in fact.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "key", "value"),
+    [
+        (
+            "EMBEDDED",
+            "self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))",
+            "embedding.positions",
+            "learned",
+        ),
+        (
+            "EMBEDDED",
+            "self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]",
+            "embedding.positions",
+            "learned",
+        ),
+        ("EMBEDDED", "self.tokens(tokens) * 3.0", "embedding.scale", 3.0),
+        ("EMBEDDED", "self.norm(self.tokens(tokens))", "embedding.norm", True),
+        ("LOGITS", "self.head(self.norm(x)) / 4", "head.scale", 0.25),
+        ("LOGITS", "torch.tanh(self.head(self.norm(x)) / 5) * 5", "head.softcap", 5),
+        ("LOGITS", "F.linear(self.norm(x), self.tokens.weight)", "head.tied", True),
+        ("LOGITS", "F.linear(self.norm(x), F.normalize(self.head.weight, dim=-1))", "head.tied", False),
+    ],
+)
+def test_the_ends_of_the_model_are_read_by_dataflow(name, text, key, value):
+    assert read(name, text).model[key].value == value
+
+
+def test_a_cap_that_is_none_is_not_called_one():
+    assert read("LOGITS", "torch.tanh(self.head(self.norm(x)) / 5) * 4").model["head.softcap"].status == OPAQUE
+
+
+def test_layers_may_be_called_by_name():
+    text = "nn.ModuleDict({f'block_{i}': Block(config) for i in range(config.depth)})"
+    source = SOURCE.replace("BLOCKS", "self.blocks.values()")
+    with TemporaryDirectory() as folder:
+        for part, usual in USUAL.items():
+            source = source.replace(part, text if part == "LAYERS" else usual)
+        (Path(folder) / "model.py").write_text(source)
+        facts = read_facts(analyze(Path(folder) / "model.py").graph)
+    assert facts.model["layers"].value == 2
+    assert facts.layer(1)["residual.order"].value == "r N A + r N M +"
+
+
+def test_facts_are_plain_data():
+    data = json.loads(json.dumps(read().as_dict()))
+    assert set(data) == {"architecture", "model_type", "model", "layers"}
+    fact = data["layers"][0]["facts"]["norm[first].epsilon"]
+    assert set(fact) == {"value", "status", "where", "fields"}
+    assert set(fact["where"]) == {"file", "line"}
+
+
+def test_a_layer_that_is_not_there_is_an_error():
+    with pytest.raises(IndexError):
+        read().layer(7)
