@@ -174,8 +174,7 @@ def run(made: Construction, length: int | Scalar, **given: Value) -> Value:
 
 
 def logits(result: Value) -> Value:
-    """The logits in what a model's forward gives."""
-    """The logits of what a model returns: those called so, else the first tensor."""
+    """The logits in what a model's forward gives: those called so, else the first tensor."""
     held = result.attributes if isinstance(result, Instance) else result
     if not isinstance(held, dict):
         return result[0] if isinstance(result, tuple | list) and result else result

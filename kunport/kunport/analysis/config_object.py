@@ -6,11 +6,14 @@ from typing import Any
 
 from kunport_codegen.graph import DType
 
-from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
+from kunport.analysis.config.intrinsics import BASE
+from kunport.analysis.config.old_fields import add_old_defaults
+from kunport.analysis.config.plain import Part
+from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError, enums
 from kunport.analysis.interpreter.attributes import MISSING, class_member
 from kunport.analysis.interpreter.containers import lift
 from kunport.analysis.intrinsics.configurations import configuration, part
-from kunport.analysis.values import Class, Instance, SourceClass
+from kunport.analysis.values import Class, FieldDict, FieldList, Instance, SourceClass, Value, is_subclass
 
 # How the analysis runs the model, whatever the configuration says.
 _RUN = {
@@ -42,16 +45,22 @@ def configuration_object(
         config_class: (dotted module, name) of its class, None for an object without methods.
         path: how expressions name it below ``config``, "" for the configuration itself.
     """
-    cls: Class = configuration
-    if config_class is not None:
-        try:
-            found = interpreter.load(config_class[0]).get(config_class[1])
-        except (NotUnderstoodError, RaisedError, KeyError) as problem:
-            found = None
-            interpreter.trace.note(f"the configuration class {config_class[1]} cannot be read: {problem}")
-        if isinstance(found, SourceClass):
-            cls = found
-    return _object(interpreter, cls, config, path)
+    settings = _object(interpreter, _class(interpreter, config_class, configuration), config, path)
+    if config_class is not None and any(not root.package for root in interpreter.names.roots):
+        add_old_defaults(interpreter, settings)
+    return settings
+
+
+def _class(interpreter: Interpreter, place: tuple[str, str] | None, default: Class) -> Class:
+    """The class of a place (dotted module, name); the default where there is none that can be read."""
+    if place is None:
+        return default
+    try:
+        found = interpreter.load(place[0]).get(place[1])
+    except (NotUnderstoodError, RaisedError, KeyError) as problem:
+        interpreter.trace.note(f"the configuration class {place[1]} cannot be read: {problem}")
+        return default
+    return found if isinstance(found, SourceClass) else default
 
 
 def _object(interpreter: Interpreter, cls: Class, config: dict[str, Any], path: str) -> Instance:
@@ -61,16 +70,35 @@ def _object(interpreter: Interpreter, cls: Class, config: dict[str, Any], path: 
     renamed = class_member(interpreter, cls.mro, "attribute_map")
     instance.renamed = dict(renamed) if isinstance(renamed, dict) and renamed else None
     for name, value in config.items():
-        inner = f"{path}.{name}" if path else name
+        inner = f"{path}[{name!r}]" if cls is part else f"{path}.{name}" if path else name
         if isinstance(value, dict) and (without_class or name in parts):
             instance.attributes[name] = _object(interpreter, parts.get(name, part), value, inner)
         else:
-            instance.attributes[name] = lift(value, inner)
-    # Where no class says what fields there are, those of the run are only seen by who asks for them.
-    instance.attributes.update({key: each for key, each in _RUN.items() if not without_class or key in config})
+            instance.attributes[name] = _value(interpreter, value, inner)
+    # Where the class is not Transformers', fields of the run are only seen by who asks for them.
+    own = not is_subclass(cls, BASE)
+    instance.attributes.update({key: each for key, each in _RUN.items() if not own or key in config})
     if (layers := instance.attributes.pop("per_layer_config", None)) is not None:
         interpreter.set_attribute(instance, "per_layer_config", layers)  # its setter derives what each layer reads
     return instance
+
+
+def _value(interpreter: Interpreter, value: Any, path: str) -> Value:
+    """A value of the configuration, objects inside it restored."""
+    if isinstance(value, Part):
+        cls = _class(interpreter, value.place, part)
+        if enums.is_enumeration(cls):
+            return enums.by_value(interpreter, cls, value["value"])
+        return _object(interpreter, cls, value, path)
+    if isinstance(value, list) and any(isinstance(each, Part) for each in value):
+        items = FieldList(_value(interpreter, each, f"{path}[{position}]") for position, each in enumerate(value))
+        items.path = path
+        return items
+    if isinstance(value, dict) and any(isinstance(each, Part) for each in value.values()):
+        fields = FieldDict((key, _value(interpreter, each, f"{path}[{key!r}]")) for key, each in value.items())
+        fields.path = path
+        return fields
+    return lift(value, path)
 
 
 def _parts(interpreter: Interpreter, cls: Class) -> dict[str, Class]:

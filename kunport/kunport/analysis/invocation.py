@@ -6,14 +6,15 @@ dictionary, the hyperparameters one by one, or token ids under any name.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 
 import libcst as cst
 
+from kunport.analysis.config.own_class import ABOUT
 from kunport.analysis.interpreter import Interpreter
 from kunport.analysis.interpreter.attributes import class_member
 from kunport.analysis.intrinsics.configurations import configuration
+from kunport.analysis.library.roots import fields_read
 from kunport.analysis.values import Bound, Function, Instance, SourceClass, Value
 from kunport.errors import KunportError
 
@@ -37,8 +38,9 @@ def build(interpreter: Interpreter, cls: SourceClass, settings: Instance) -> Val
     positional = _names(parameters.posonly_params, parameters.params)[1:]
     names = positional + _names(parameters.kwonly_params)
     if not names and not isinstance(parameters.star_arg, cst.Param):
-        given = fields if parameters.star_kwarg is not None else {}
-        return interpreter.instantiate(cls, [], dict(given))
+        wild = parameters.star_kwarg is not None
+        given = {name: each for name, each in fields.items() if wild and name not in ABOUT}
+        return interpreter.instantiate(cls, [], given)
     if not names or _is_whole(function.node, names, fields):
         model = interpreter.instantiate(cls, [settings] if positional or not names else [], {})
         _check_fields(interpreter, cls, settings, names[0] if names else "config")
@@ -48,7 +50,9 @@ def build(interpreter: Interpreter, cls: SourceClass, settings: Instance) -> Val
         raise KunportError(
             f"{cls.name} is built from {', '.join(required)}, and nothing gives {', '.join(missing)}.", _CURE
         )
-    return interpreter.instantiate(cls, [], {name: fields[name] for name in names if name in fields})
+    wild = parameters.star_kwarg is not None
+    given = {name: each for name, each in fields.items() if name in names or (wild and name not in ABOUT)}
+    return interpreter.instantiate(cls, [], given)
 
 
 def _names(*groups: Sequence[cst.Param]) -> list[str]:
@@ -80,26 +84,11 @@ def _check_fields(interpreter: Interpreter, cls: SourceClass, settings: Instance
     if settings.cls is not configuration or not any(f"{configuration.name} has no" in reason for reason in reasons):
         return
     file = cls.scope.namespace.file
-    missing = [f"{name}.{field}" for field in _fields_read(file.check(), name) if field not in settings.attributes]
+    missing = [f"{name}.{field}" for field in fields_read([file.check()], name) if field not in settings.attributes]
     raise KunportError(
         f"{cls.name} in {file.name} reads {', '.join(missing)}, and nothing gives {'them' if missing[1:] else 'it'}.",
         _CURE,
     )
-
-
-def _fields_read(tree: ast.Module, name: str) -> list[str]:
-    """Fields of the object called ``name`` (or ``self.name``) that a file reads, in order, but for its methods."""
-    called = {id(each.func) for each in ast.walk(tree) if isinstance(each, ast.Call)}
-    found: dict[str, None] = {}
-    for each in ast.walk(tree):
-        match each:
-            case ast.Attribute(value=ast.Name(id=holder) | ast.Attribute(attr=holder), attr=field, ctx=ast.Load()):
-                if holder == name and id(each) not in called:
-                    found.setdefault(field)
-            case ast.Subscript(value=ast.Name(id=holder) | ast.Attribute(attr=holder), slice=ast.Constant(value=field)):
-                if holder == name and isinstance(field, str):
-                    found.setdefault(field)
-    return list(found)
 
 
 def run_arguments(interpreter: Interpreter, model: Instance, ids: Value) -> tuple[list[Value], dict[str, Value]]:

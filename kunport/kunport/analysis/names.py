@@ -7,6 +7,8 @@ roots, and stands for an opaque value where it is neither.
 from __future__ import annotations
 
 import ast
+import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,7 +16,7 @@ from typing import Any, Protocol
 import libcst as cst
 
 from kunport.analysis.interpreter.scope import Scope
-from kunport.analysis.interpreter.signals import NotUnderstoodError
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import PACKAGES, external
 from kunport.analysis.source import Chunk, Root, SourceFile, open_source
 from kunport.analysis.values import Opaque, PythonModule, Value
@@ -26,6 +28,9 @@ class Evaluator(Protocol):
     def run(self, statement: cst.BaseStatement, scope: Scope) -> Any: ...
     def define_class(self, node: ast.ClassDef, scope: Scope) -> Value: ...
     def decide(self, test: ast.expr, scope: Scope) -> bool | None: ...
+
+
+_DECORATOR = re.compile(r"@\s*(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ Binding = Import | Chunk | ast.stmt
 class Namespace:
     """The top level of one file."""
 
-    def __init__(self, file: SourceFile, dotted: str, package: str, names: Names) -> None:
+    def __init__(self, file: SourceFile, dotted: str, package: str, names: Names, custom: bool = False) -> None:
         self.file = file
         self.dotted = dotted
         self.package = package
@@ -53,6 +58,8 @@ class Namespace:
         self._pending: set[str] = set()
         self._bindings: dict[str, list[Binding]] | None = None
         self._stars: list[str] = []
+        self._effects: list[tuple[frozenset[str], str | ast.stmt]] = []
+        self._settled = not custom
 
     def get(self, name: str) -> Value:
         """The value of a name.
@@ -61,6 +68,7 @@ class Namespace:
             KeyError: the file does not bind it.
             NotUnderstoodError: what it is bound to cannot be evaluated.
         """
+        self.settle()
         if name in self._values:
             return self._values[name]
         if name in self._pending:
@@ -79,6 +87,32 @@ class Namespace:
             self._bind(name, binding)
         return self._values[name]
 
+    def settle(self) -> None:
+        """Does what importing a custom file does besides binding names: it calls functions, and decorators register.
+
+        Only what the custom code itself defines counts; what that fails at is left to whoever needs it.
+        """
+        if self._settled:
+            return
+        self._settled = True
+        bindings = self.bindings()
+        imports = [each[0] for each in bindings.values() if isinstance(each[0], Import)]
+        modules = {module for each in imports for module in (each.module, f"{each.module}.{each.name}")}
+        own = {name for name, each in bindings.items() if not isinstance(each[0], Import)}
+        for name, each in bindings.items():
+            if isinstance(each[0], Import) and self.names.is_custom(each[0].module):
+                own.add(name)
+        for module in sorted(modules | set(self._stars)):
+            if self.names.is_custom(module) and (namespace := self.names.namespace(module)) is not None:
+                namespace.settle()
+        for roots, effect in self._effects:
+            if roots & own:
+                with contextlib.suppress(NotUnderstoodError, RaisedError):
+                    if isinstance(effect, str):
+                        self.get(effect)
+                    else:
+                        self.names.evaluator.run(self.file.parse(effect), self.scope)
+
     def set(self, name: str, value: Value) -> None:
         self._values[name] = value
 
@@ -87,7 +121,10 @@ class Namespace:
 
     def _bind(self, name: str, binding: Binding) -> None:
         if isinstance(binding, Import):
-            self._values[name] = self.names.resolve(binding.module, binding.name)
+            # `from . import part` in a package's own file means the file beside it.
+            inside = binding.module == self.dotted and binding.name is not None
+            module, part = (f"{self.dotted}.{binding.name}", None) if inside else (binding.module, binding.name)
+            self._values[name] = self.names.resolve(module, part)
         elif isinstance(binding, Chunk):
             for statement in self.file.statements(binding.first, binding.last):
                 self._bind(name, statement)
@@ -110,11 +147,23 @@ class Namespace:
             for chunk in self.file.chunks:
                 if chunk.kind in ("class", "def"):
                     self._bindings[chunk.name] = [chunk]
+                    if roots := self._decorators(chunk):
+                        self._effects.append((roots, chunk.name))
                 elif chunk.kind == "assign":
                     self._add(chunk.name, chunk)
                 else:
                     self._note_all(chunk)
         return self._bindings
+
+    def _decorators(self, chunk: Chunk) -> frozenset[str]:
+        """The names that the decorators of a definition start from."""
+        roots: list[str] = []
+        for line in self.file.lines[chunk.first - 1 : chunk.last]:
+            if match := _DECORATOR.match(line):
+                roots.append(match.group(1))
+            elif line.startswith(("class", "def", "async")):
+                break
+        return frozenset(roots)
 
     def _note_all(self, chunk: Chunk) -> None:
         for statement in self.file.statements(chunk.first, chunk.last):
@@ -139,6 +188,8 @@ class Namespace:
             case ast.With():
                 for inner in statement.body:
                     self._note(inner, add)
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Call(func=ast.Name(id=name)))):
+                self._effects.append((frozenset((name,)), statement))
             case _:
                 for name in _targets(statement):
                     add(name, statement)
@@ -248,8 +299,13 @@ class Names:
                 path, package = found
                 file = open_source(path, path.relative_to(root.folder).as_posix())
                 self.files[file.name] = file
-                return Namespace(file, dotted, package, self)
+                return Namespace(file, dotted, package, self, custom=not root.package)
         return None
+
+    def is_custom(self, dotted: str) -> bool:
+        """Whether a module lies in a folder of custom code."""
+        found = next((root for root in self.roots if root.find(dotted) is not None), None)
+        return found is not None and not found.package
 
     def resolve(self, module: str, name: str | None) -> Value:
         """The value of ``import module`` (``name`` None) or of ``name`` in ``from module import name``."""

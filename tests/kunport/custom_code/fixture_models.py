@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import importlib
 import json
 import sys
@@ -115,6 +116,12 @@ class Fixture:
             for name in set(sys.modules) - known:
                 if str(FIXTURES) in str(getattr(sys.modules[name], "__file__", None) or ""):
                     del sys.modules[name]
+
+
+@functools.cache
+def analyzed(name: str) -> Analysis:
+    """The analysis of a fixture, for every test that looks at it."""
+    return Fixture(name).analyze()
 
 
 def randomized(model: torch.nn.Module) -> torch.nn.Module:

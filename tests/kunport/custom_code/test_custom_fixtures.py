@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from fixture_models import NAMES, Fixture, logits, state
+from fixture_models import NAMES, Fixture, analyzed, logits, state
 from kunport.validation.executor import execute
 
 BAR = 1e-6  # largest difference over largest logit, float32
@@ -11,7 +11,7 @@ BAR = 1e-6  # largest difference over largest logit, float32
 @pytest.mark.parametrize("name", NAMES)
 def test_the_graph_computes_what_the_model_computes(name: str) -> None:
     fixture = Fixture(name)
-    analysis = fixture.analyze()
+    analysis = analyzed(name)
     assert not analysis.unknowns, "\n".join(f"{node.where}: {node.args[0]}" for node in analysis.unknowns)
     model = fixture.build()
     tensors = state(model)

@@ -8,7 +8,8 @@ from typing import Any
 import libcst as cst
 
 from kunport.analysis.config.construction import construct
-from kunport.analysis.config.old_fields import with_old_fields
+from kunport.analysis.config.old_fields import with_renamed_fields
+from kunport.analysis.config.own_class import accepted, class_fields, is_own
 from kunport.analysis.config.plain import plain_fields
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.interpreter.operations import describe
@@ -51,11 +52,14 @@ def load_config(target: Target) -> dict[str, Any]:
         return dict(target.raw_config)
     interpreter, cls = _config_class(target.config_class, target.config_file, target.root)
     fields = dict(target.raw_config)
-    if fields:
-        fields["name_or_path"] = str(target.checkpoint or "")
     try:
+        if is_own(cls):
+            made = plain_fields(interpreter, construct(interpreter, cls, accepted(interpreter, cls, fields)))
+            return {**class_fields(interpreter, cls), **made}
+        if fields:
+            fields["name_or_path"] = str(target.checkpoint or "")
         config = plain_fields(interpreter, construct(interpreter, cls, fields))
-        return with_old_fields(interpreter, config, cls, target.raw_config) if target.custom else config
+        return with_renamed_fields(interpreter, config, cls, target.raw_config) if target.custom else config
     except RaisedError as problem:
         raise KunportError(
             f"{target.config_class} refuses the configuration: {problem.message.rstrip('.') or problem.name}.",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kunport.analysis.config.intrinsics import BASE
+from kunport.analysis.config.own_class import ABOUT
 from kunport.analysis.interpreter import Interpreter
 from kunport.analysis.interpreter.attributes import MISSING, class_member
-from kunport.analysis.values import SourceClass, is_subclass
+from kunport.analysis.values import Instance, SourceClass, is_subclass
 
 # What the base class of Transformers 4 gave to every configuration.
 _DEFAULTS: dict[str, Any] = {
@@ -31,21 +32,18 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-def with_old_fields(
+def with_renamed_fields(
     interpreter: Interpreter, config: dict[str, Any], cls: SourceClass, raw: dict[str, Any]
 ) -> dict[str, Any]:
-    """The configuration of custom code, with what today's base class drops.
-
-    That is a field of ``config.json`` that the class has renamed since, and a default of the old base class. Nothing
-    that the class itself has is replaced.
-    """
+    """The configuration of custom code, with the fields of ``config.json`` that the class has renamed since."""
     renamed = class_member(interpreter, cls.mro, "attribute_map")
     aliases = renamed if isinstance(renamed, dict) else {}
-    defaults = _DEFAULTS if is_subclass(cls, BASE) else {}
-    old = {**defaults, **raw}
-    absent = {
-        name: value
-        for name, value in old.items()
-        if name not in aliases and class_member(interpreter, cls.mro, name) is MISSING
-    }
-    return {**absent, **config}
+    return {**{name: value for name, value in raw.items() if name not in {*aliases, *ABOUT}}, **config}
+
+
+def add_old_defaults(interpreter: Interpreter, settings: Instance) -> None:
+    """Gives a configuration object of custom code the defaults of the old base class that it has not itself."""
+    if is_subclass(settings.cls, BASE):
+        for name, value in _DEFAULTS.items():
+            if name not in settings.attributes and class_member(interpreter, settings.cls.mro, name) is MISSING:
+                settings.attributes[name] = value

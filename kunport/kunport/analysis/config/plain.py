@@ -8,7 +8,7 @@ from kunport_codegen.graph import DType
 
 from kunport.analysis.interpreter import Interpreter
 from kunport.analysis.interpreter.attributes import class_member
-from kunport.analysis.values import Instance, Opaque, OrderedSet, Unknown, Value
+from kunport.analysis.values import Class, Instance, Opaque, OrderedSet, SourceClass, Unknown, Value
 
 # Attributes that say how a model is run or distributed, and that no saved configuration holds.
 _NOT_FIELDS = {
@@ -16,6 +16,18 @@ _NOT_FIELDS = {
     *("_name_or_path", "_is_quantized", "ignore_keys_at_rope_validation", "distributed_config"),
     *("base_model_tp_plan", "base_model_pp_plan", "base_model_fsdp_plan", "_heterogeneity_spec"),
 }
+
+
+class Part(dict[str, Any]):
+    """The fields of an object inside of the configuration.
+
+    Attributes:
+        place: dotted module and name of its class, None where that is not of the source.
+    """
+
+    def __init__(self, fields: dict[str, Any], cls: Class) -> None:
+        super().__init__(fields)
+        self.place = (cls.scope.namespace.dotted, cls.name) if isinstance(cls, SourceClass) else None
 
 
 def plain_fields(interpreter: Interpreter, config: Instance) -> dict[str, Any]:
@@ -32,7 +44,7 @@ def plain_fields(interpreter: Interpreter, config: Instance) -> dict[str, Any]:
 
 def _plain(interpreter: Interpreter, value: Value) -> Any:
     if isinstance(value, Instance):
-        return plain_fields(interpreter, value)
+        return Part(plain_fields(interpreter, value), value.cls)
     if isinstance(value, DType):
         return value.name
     if isinstance(value, Unknown):

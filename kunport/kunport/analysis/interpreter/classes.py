@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from kunport.analysis.interpreter import attributes, calls, operations
+from kunport.analysis.interpreter import attributes, calls, enums, operations
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
@@ -16,6 +16,10 @@ from kunport.analysis.values import Class, Instance, Native, NativeClass, Opaque
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
+
+
+# Classes whose subclasses are made of their annotated members, as dataclasses are.
+_RECORDS = ("typing.NamedTuple", "pydantic.BaseModel", "pydantic_settings.BaseSettings", "msgspec.Struct")
 
 
 def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> Value:
@@ -33,6 +37,7 @@ def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> 
         cls.mro = linearize(cls, cls.bases)
     except TypeError as error:
         raise NotUnderstoodError(str(error)) from None
+    cls.record = any(base.name in _RECORDS for base in cls.mro)
     for name, statement in _members(node.body):
         cls.members.setdefault(name, []).append(statement)
     decorators = [interpreter.expression(each, scope) for each in node.decorator_list]
@@ -67,11 +72,15 @@ def own_member(interpreter: Interpreter, cls: SourceClass, name: str) -> Value:
             else:
                 interpreter.execute(node, scope)
         interpreter.trace.where = where
+        if enums.is_enumeration(cls):
+            cls.namespace[name] = enums.member(interpreter, cls, name, cls.namespace[name])
     return cls.namespace[name]
 
 
 def instantiate(interpreter: Interpreter, cls: Class, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """``cls(*args, **kwargs)``."""
+    if enums.is_enumeration(cls):
+        return enums.by_value(interpreter, cls, args[0])
     maker = attributes.class_member(interpreter, cls.mro, "__new__")
     if isinstance(maker, Native):
         return calls.call(interpreter, maker, [cls, *args], kwargs)
@@ -79,6 +88,7 @@ def instantiate(interpreter: Interpreter, cls: Class, args: list[Value], kwargs:
         return calls.call(interpreter, Opaque(cls.name, cls.reason), args, kwargs)
     floats = tuple(value for value in (*args, *kwargs.values()) if type(value) is float)
     instance = Instance(cls, where=interpreter.trace.where, floats=floats)
+    interpreter.replay.made(instance)
     for ancestor in cls.mro:
         if isinstance(ancestor, SourceClass) and ancestor.record and "__init__" not in ancestor.members:
             _fill_record(interpreter, instance, ancestor, args, kwargs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kunport_codegen.expression import Scalar, apply, field, unwrap
 
-from kunport.analysis.interpreter import operations
+from kunport.analysis.interpreter import enums, operations
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.values import FieldDict, FieldList, Instance, Native, OrderedSet, Span, Value
 
@@ -89,6 +89,8 @@ def item(interpreter: Interpreter, value: Value, key: Value) -> Value:
             raise RaisedError(type(error).__name__, str(error)) from None
     if isinstance(value, Scalar) and isinstance(value.value, str):
         return item(interpreter, interpreter.pin(value), key)
+    if enums.is_enumeration(value):
+        return enums.by_name(interpreter, value, key)
     if interpreter.is_type(value):
         return value  # a generic type such as ``tuple[int]``
     raise NotUnderstoodError(f"an item of {operations.describe(value)}")
@@ -140,6 +142,8 @@ def iterate(interpreter: Interpreter, value: Value) -> list[Value]:
     """
     if isinstance(value, list | tuple | range | OrderedSet | str | dict):
         return list(value)
+    if isinstance(value, Scalar) and isinstance(value.value, str):
+        return list(interpreter.pin(value))
     if isinstance(value, Span):
         bounds = ", ".join(str(getattr(bound, "expr", bound)) for bound in value.bounds)
         interpreter.trace.note(
@@ -156,6 +160,8 @@ def iterate(interpreter: Interpreter, value: Value) -> list[Value]:
         ) is not None:
             return [item(interpreter, value, index) for index in range(unwrap(interpreter.call(length, [], {})))]
         raise NotUnderstoodError(f"a loop over {operations.describe(value.cls)}")
+    if enums.is_enumeration(value):
+        return list(enums.members(interpreter, value))
     if hasattr(value, "__next__") and not isinstance(value, itertools.cycle | itertools.count):
         return list(value)
     raise NotUnderstoodError(f"a loop over {operations.describe(value)}")

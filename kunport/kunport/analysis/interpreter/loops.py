@@ -91,7 +91,9 @@ def emit_loop(interpreter: Interpreter, rows: Rows, scope: Scope, run: Run) -> N
     before = dict(scope.variables)
     with rehearsed(interpreter, rows, scope, run) as turn:
         cells = list(turn.written)
-        names = [name for name, value in before.items() if scope.variables.get(name) is not value]
+        # What an earlier loop has left behind is no value that this one could start from.
+        held = {name: value for name, value in before.items() if not isinstance(value, Opaque)}
+        names = [name for name, value in held.items() if scope.variables.get(name) is not value]
         if unsound := [name for name in names if not _same_type(before[name], scope.variables.get(name))]:
             raise NotUnderstoodError(f"a loop over the rows of a tensor that changes {', '.join(unsound)}")
     starts = [cell.id for cell in cells] + [before[name].id for name in names]

@@ -139,6 +139,10 @@ def compare(interpreter: Interpreter, name: str, left: Value, right: Value) -> V
         return interpreter.operator(name, (left, right), {})
     if isinstance(left, Instance) and (method := interpreter.find(left, f"__{name}__")) is not None:
         return interpreter.call(method, [right], {})
+    if name in ("eq", "ne"):
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, Instance) and (method := interpreter.find(one, "__eq__")) is not None:
+                return interpreter.truth(interpreter.call(method, [other], {})) == (name == "eq")
     if isinstance(left, DType) and isinstance(right, DType) and left != right and "model" in (left.name, right.name):
         interpreter.trace.note(f"{interpreter.trace.where}: the model's dtype was taken as different from {right.name}")
     return with_fields(name, left, right) or _plain_comparison(interpreter, name, left, right)
@@ -237,6 +241,8 @@ def _membership(interpreter: Interpreter, name: str, left: Value, right: Value) 
 def _same(interpreter: Interpreter, left: Value, right: Value) -> bool:
     if left is right:
         return True
+    if isinstance(left, Instance) or isinstance(right, Instance):
+        return interpreter.truth(compare(interpreter, "eq", left, right))
     if isinstance(left, Scalar) or isinstance(right, Scalar):
         return bool(interpreter.pin(left) == interpreter.pin(right))
     return bool(left == right)

@@ -50,6 +50,8 @@ class Run:
     Attributes:
         read: the attributes that were read, as (id of the object, name).
         lists: what lists and dictionaries among them held, which the source may change without assigning anything.
+        objects: what attributes of objects that are no modules held when they were first read.
+        made: ids of the objects that the run itself made.
         repeatable: nothing outside of the run was changed.
         decisions: what it decided, as `Trace` has them.
         nodes, frames: what it left behind; ``ids`` are the ids that it used up, ``first_frame`` its own frame's.
@@ -61,6 +63,8 @@ class Run:
     first_frame: int
     read: set[tuple[int, str]] = field(default_factory=set)
     lists: list[tuple[Value, Value]] = field(default_factory=list)
+    objects: dict[tuple[int, str], tuple[Instance, Value]] = field(default_factory=dict)
+    made: dict[int, Instance] = field(default_factory=dict)
     repeatable: bool = True
     decisions: list[tuple[Expr, Any, Location]] = field(default_factory=list)
     result: Value = None
@@ -80,12 +84,19 @@ class Replay:
         if self._recording is not None:
             names = value.attributes if name == "__dict__" else (name,)
             self._recording.read.update((id(value), each) for each in names)
+            if value.path is None and id(value) not in self._recording.made:
+                self._recording.objects.setdefault((id(value), name), (value, value.attributes.get(name, NOTHING)))
             if isinstance(held := value.attributes.get(name), list | dict):
                 self._recording.lists.append((held, held.copy()))
 
+    def made(self, value: Instance) -> None:
+        """An object is made: what happens to it inside of the run is nobody else's concern."""
+        if self._recording is not None:
+            self._recording.made[id(value)] = value
+
     def changed(self, value: Value) -> None:
         """Something is written to an attribute or an item of the value."""
-        if self._recording is not None and not (isinstance(value, Instance) and value.path is None):
+        if self._recording is not None and id(value) not in self._recording.made:
             self._recording.repeatable = False
 
     def overwritten(self, cell: Tensor) -> None:
@@ -113,7 +124,7 @@ class Replay:
         run.ids = range(run.ids.start, trace.ids)
         run.nodes, run.frames = trace.nodes[position:], trace.frames[run.first_frame :]
         whole = all(node.op != "unknown" for node in run.nodes) and len(interpreter.states) == states
-        whole = whole and all(_held(now) == _held(then) for now, then in run.lists)
+        whole = whole and _is_current(run)
         if run.repeatable and whole and run.frames and _is_plain_result(run.result):
             runs = self._runs.setdefault(_kind(module), [])
             runs.append(run)
@@ -125,10 +136,17 @@ class Replay:
             return NOTHING
         for run in reversed(self._runs.get(_kind(module), ())):
             likeness = _Likeness(interpreter.trace)
-            alike = likeness.same(run.inputs, inputs) and likeness.same(run.module, module)
+            alike = _is_current(run) and likeness.same(run.inputs, inputs) and likeness.same(run.module, module)
             if alike and likeness.different.isdisjoint(run.read):
                 return _Copy(interpreter.trace, run, module, likeness).write()
         return NOTHING
+
+
+def _is_current(run: Run) -> bool:
+    """Whether the objects that the run looked into hold what they held: one that layers share changes in between."""
+    if any(each.attributes.get(name, NOTHING) is not held for (_, name), (each, held) in run.objects.items()):
+        return False
+    return all(_held(now) == _held(then) for now, then in run.lists)
 
 
 def _held(value: Value) -> list[int]:

@@ -5,11 +5,13 @@ from . import (
     builtin_types,
     decorators,
     einops,
+    enums,
     masks,
     module_containers,
     module_leaves,
     modules,
     outputs,
+    records,
     stacked,
     standard,
     tensors,
@@ -20,8 +22,8 @@ from .registry import NAMES, TENSOR_MEMBERS, external
 
 # Importing a family registers its names.
 FAMILIES = (
-    *(builtin_functions, builtin_types, decorators, einops, masks, module_containers, module_leaves, modules, outputs),
-    *(stacked, standard, tensors, torch, transformers),
+    *(builtin_functions, builtin_types, decorators, einops, enums, masks, module_containers, module_leaves),
+    *(modules, outputs, records, stacked, standard, tensors, torch, transformers),
 )
 
 __all__ = ["FAMILIES", "NAMES", "TENSOR_MEMBERS", "external"]

@@ -10,7 +10,8 @@ from kunport_codegen.expression import Scalar, unwrap
 from kunport.analysis.interpreter.operations import binary, describe, is_tensor, plain, scalar_operator, with_fields
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.builtin_types import PYTHON_TYPES
-from kunport.analysis.intrinsics.registry import native
+from kunport.analysis.intrinsics.registry import TENSOR_MEMBERS, native
+from kunport.analysis.shapes import RULES, canonical
 from kunport.analysis.values import (
     Bound,
     FieldDict,
@@ -71,6 +72,8 @@ def _callable(interpreter: Interpreter, value: Value) -> Value:
 
 @native("builtins.getattr", raw=True)
 def _getattr(interpreter: Interpreter, value: Value, name: Value, *default: Value) -> Value:
+    if default and _is_no_attribute(value, name):
+        return default[0]
     try:
         with interpreter.handling():
             return interpreter.attribute(value, interpreter.pin(name))
@@ -80,16 +83,25 @@ def _getattr(interpreter: Interpreter, value: Value, name: Value, *default: Valu
         raise
 
 
+def _is_no_attribute(value: Value, name: Value) -> bool:
+    """Whether a tensor would only have the attribute if the source had marked it with one (``weight.quantized``)."""
+    known = {*TENSOR_MEMBERS, "shape", "dtype", "device", "ndim", "data", "grad", "requires_grad", "is_cuda", "T", "mT"}
+    return isinstance(value, Tensor) and unwrap(name) not in known and canonical(str(unwrap(name))) not in RULES
+
+
 @native("builtins.hasattr", raw=True)
 def _hasattr(interpreter: Interpreter, value: Value, name: Value) -> Value:
+    if _is_no_attribute(value, name):
+        return False
     try:
         with interpreter.handling():
-            interpreter.attribute(value, interpreter.pin(name))
+            found = interpreter.attribute(value, interpreter.pin(name))
     except RaisedError as raised:
         if raised.name == "AttributeError":
             return False
         raise
-    return True
+    # Operators that a compiled extension registers are taken to be absent, as optional packages are.
+    return not (isinstance(found, Opaque) and found.name.startswith("torch.ops."))
 
 
 @native("builtins.setattr", raw=True)

@@ -39,6 +39,12 @@ _IDENTITIES = (
     "torch.compiler.disable",
     "torch.compiler.allow_in_graph",
     "torch._dynamo.disable",
+    "torch._dynamo.allow_in_graph",
+    "torch.cuda.amp.custom_fwd",
+    "torch.cuda.amp.custom_bwd",
+    "torch.amp.custom_fwd",
+    "torch.amp.custom_bwd",
+    "torch.jit.export",
     "torch.jit.script",
     "torch.jit.ignore",
     "torch.jit.unused",
@@ -120,7 +126,12 @@ def _wraps(interpreter: Interpreter, wrapped: Value, *args: Value, **kwargs: Val
     return Native("functools.wraps", name, raw=True)
 
 
-@native("dataclasses.dataclass", raw=True)
+@native("functools.total_ordering", "dataclasses.dataclass_transform", "typing.final", raw=True)
+def _unchanged(interpreter: Interpreter, cls: Value) -> Value:
+    return cls
+
+
+@native("dataclasses.dataclass", "attr.s", "attr.attrs", "attr.define", "attr.frozen", "attrs.define", raw=True)
 def _dataclass(interpreter: Interpreter, cls: Value = None, **options: Value) -> Value:
     if cls is None:
         return Native("dataclasses.dataclass", _dataclass, raw=True)

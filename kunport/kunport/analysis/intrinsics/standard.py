@@ -6,11 +6,12 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
+import libcst as cst
 from kunport_codegen.expression import OPERATORS
 
-from kunport.analysis.interpreter.operations import is_tensor, plain, scalar_operator
+from kunport.analysis.interpreter.operations import BINARY, binary, is_tensor, plain, scalar_operator, unary
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
-from kunport.analysis.intrinsics.registry import NAMES, member, native, native_class
+from kunport.analysis.intrinsics.registry import NAMES, PACKAGES, member, native, native_class
 from kunport.analysis.values import (
     FieldDict,
     FieldList,
@@ -39,6 +40,9 @@ def _mathematics(name: str) -> None:
     def call(interpreter: Interpreter, *args: Value) -> Value:
         if any(map(is_tensor, args)):
             raise NotUnderstoodError(f"math.{name} of a tensor")
+        if name == "log" and len(args) == 2:
+            logarithms = [scalar_operator(interpreter, "log", each) for each in args]
+            return scalar_operator(interpreter, "div", *logarithms)
         if name in OPERATORS:
             return scalar_operator(interpreter, name, *args)
         return getattr(math, name)(*(interpreter.pin(each) for each in args))
@@ -47,6 +51,40 @@ def _mathematics(name: str) -> None:
 for _name in dir(math):
     if callable(getattr(math, _name)) and not _name.startswith("_"):
         _mathematics(_name)
+
+
+def _infix(special: str, operator: type[cst.CSTNode]) -> None:
+    @native(f"operator.{special}", f"operator.__{special}__", raw=True)
+    def call(interpreter: Interpreter, left: Value, right: Value) -> Value:
+        return binary(interpreter, operator, left, right)
+
+
+for _operator, (_, _, _special) in BINARY.items():
+    _infix(f"{_special}_" if _special in ("and", "or") else _special, _operator)
+
+
+@native("operator.neg", raw=True)
+def _negated(interpreter: Interpreter, value: Value) -> Value:
+    return unary(interpreter, cst.Minus, value)
+
+
+@native("operator.attrgetter", raw=True)
+def _attrgetter(interpreter: Interpreter, path: Value) -> Value:
+    def get(inner: Interpreter, value: Value) -> Value:
+        for name in path.split("."):
+            value = inner.attribute(value, name)
+        return value
+
+    return Native("operator.attrgetter", get, raw=True)
+
+
+@native("operator.itemgetter", raw=True)
+def _itemgetter(interpreter: Interpreter, *keys: Value) -> Value:
+    def get(inner: Interpreter, value: Value) -> Value:
+        found = tuple(inner.item(value, key) for key in keys)
+        return found if len(found) > 1 else found[0]
+
+    return Native("operator.itemgetter", get, raw=True)
 
 
 @native("functools.partial", raw=True)
@@ -183,11 +221,6 @@ def _defaultdict(interpreter: Interpreter, factory: Value = None, *args: Value) 
     return {**interpreter.mapping(args[0])} if args else {}
 
 
-@native("collections.namedtuple", raw=True)
-def _namedtuple(interpreter: Interpreter, name: Value, fields: Value, **options: Value) -> Value:
-    raise NotUnderstoodError("a named tuple")
-
-
 _logger_class = NativeClass("logging.Logger")
 for _name in ("warning", "info", "debug", "error", "critical", "exception", "log", "warning_once", "info_once"):
     _logger_class.members[_name] = Native(f"logging.Logger.{_name}", lambda *args, **kwargs: None, lazy=True)
@@ -205,6 +238,18 @@ def _import_module(interpreter: Interpreter, name: Value, package: Value = None)
     if isinstance(found, Opaque):
         raise RaisedError("ModuleNotFoundError", f"No module named {name}")
     return found
+
+
+@native("importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader")
+def _find_spec(interpreter: Interpreter, name: Value, package: Value = None) -> Value:
+    found = interpreter.names.resolve(name, None)
+    absent = isinstance(found, Opaque) and name.partition(".")[0] not in PACKAGES
+    return None if absent else found
+
+
+@native("importlib.metadata.version", "importlib_metadata.version", "pkg_resources.get_distribution")
+def _version(interpreter: Interpreter, name: Value) -> Value:
+    raise RaisedError("PackageNotFoundError", f"No package metadata was found for {name}")
 
 
 @native("os.environ.get", "os.getenv")
@@ -228,5 +273,5 @@ def _field(interpreter: Interpreter, default: Value = None, default_factory: Val
 
 
 _field_class = NativeClass("dataclasses.Field")
-for _name in ("typing.Generic", "typing.Protocol", "typing.NamedTuple", "typing.TypedDict", "abc.ABC", "enum.Enum"):
+for _name in ("typing.Generic", "typing.Protocol", "typing.TypedDict", "abc.ABC"):
     native_class(_name)

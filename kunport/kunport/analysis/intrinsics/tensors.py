@@ -41,6 +41,11 @@ def _is_floating_point(interpreter: Interpreter, x: Tensor) -> Value:
     return interpreter.attribute(x.type.dtype, "is_floating_point")
 
 
+@tensor_member("element_size")
+def _element_size(interpreter: Interpreter, x: Tensor) -> Value:
+    return interpreter.attribute(x.type.dtype, "itemsize")
+
+
 @tensor_member("is_contiguous")
 def _is_contiguous(interpreter: Interpreter, x: Tensor, **options: Value) -> Value:
     return True
@@ -192,6 +197,12 @@ def _fill_(interpreter: Interpreter, x: Tensor, value: Value) -> Value:
 @tensor_member("zero_")
 def _zero_(interpreter: Interpreter, x: Tensor) -> Value:
     return interpreter.write(x, 0)
+
+
+@tensor_member("where")
+def _where(interpreter: Interpreter, x: Tensor, condition: Value, other: Value) -> Value:
+    """The method has the condition second, the function first."""
+    return interpreter.operator("where", (condition, x, other), {})
 
 
 @tensor_member("item")

@@ -39,7 +39,9 @@ _NOTHING = (
     *("torch._check", "torch._check_is_size", "torch._assert", "torch.manual_seed", "torch.set_grad_enabled"),
     *("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.device_context", "torch.cuda.device"),
     *("torch._dynamo.mark_static_address", "torch._dynamo.graph_break", "torch.cuda.synchronize"),
-    *("torch.set_float32_matmul_precision", "torch.autograd.profiler.record_function"),
+    *("torch.set_float32_matmul_precision", "torch.autograd.profiler.record_function", "torch.cuda.nvtx.range"),
+    *("torch.backends.cuda.sdp_kernel", "torch.nn.attention.sdpa_kernel", "torch.profiler.record_function"),
+    *("torch.cuda.empty_cache", "torch.cuda.set_device", "torch.cuda.stream", "torch.utils.swap_tensors"),
 )
 for _name in _NOTHING:
     NAMES[_name] = Native(_name, lambda interpreter, *args, **kwargs: None, raw=True)

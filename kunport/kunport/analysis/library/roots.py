@@ -27,21 +27,50 @@ def model_classes(files: Iterable[Path]) -> list[str]:
 
 
 def configuration_class(files: Iterable[Path], architecture: str) -> str | None:
-    """The class of the first argument of a model's constructor: by its annotation or default, else by its name.
+    """The class of the first argument of a model's constructor.
 
-    By name only where one class of the files has a name that configurations have.
+    By its annotation or default; else the class that has most of the fields that are read of an argument of that name,
+    more than half; else the only class whose name is one that configurations have.
     """
     definitions = _definitions(files)
     classes = {name for name, node in definitions.items() if isinstance(node, ast.ClassDef)}
+    plain = [name for name in sorted(classes) if not _is_module(definitions, name)]
     constructor = _constructor(definitions, architecture)
-    if constructor is not None:
-        arguments = [*constructor.args.args, *constructor.args.kwonlyargs][1:2]
+    if constructor is not None and (arguments := [*constructor.args.args, *constructor.args.kwonlyargs][1:2]):
         hints = [*(each.annotation for each in arguments if each.annotation), *constructor.args.defaults[:1]]
         named = [word for hint in hints for word in _words(hint) if word in classes]
         if named:
             return named[0]
-    likely = [name for name in sorted(classes) if name.endswith(_CONFIGURATIONS) and not _is_module(definitions, name)]
+        read = set(fields_read(definitions.values(), arguments[0].arg))
+        share = {name: len(read & _fields_of(definitions[name])) for name in plain}
+        best = max(plain, key=share.__getitem__, default=None)
+        if best is not None and share[best] > len(read) / 2:
+            return best
+    likely = [name for name in plain if name.endswith(_CONFIGURATIONS)]
     return likely[0] if len(likely) == 1 else None
+
+
+def fields_read(nodes: Iterable[ast.AST], name: str) -> list[str]:
+    """Fields of the object called ``name`` (or ``self.name``) that source reads, in order, but for its methods."""
+    every = [each for node in nodes for each in ast.walk(node)]
+    called = {id(each.func) for each in every if isinstance(each, ast.Call)}
+    found: dict[str, None] = {}
+    for each in every:
+        match each:
+            case ast.Attribute(value=ast.Name(id=holder) | ast.Attribute(attr=holder), attr=field, ctx=ast.Load()):
+                if holder == name and id(each) not in called:
+                    found.setdefault(field)
+            case ast.Subscript(value=ast.Name(id=holder) | ast.Attribute(attr=holder), slice=ast.Constant(value=field)):
+                if holder == name and isinstance(field, str):
+                    found.setdefault(field)
+    return list(found)
+
+
+def _fields_of(node: ast.AST) -> set[str]:
+    """Names that a class binds in its body, or on ``self``."""
+    stored = [each for each in ast.walk(node) if isinstance(getattr(each, "ctx", None), ast.Store)]
+    names = {each.id for each in stored if isinstance(each, ast.Name)}
+    return names | {each.attr for each in stored if isinstance(each, ast.Attribute)}
 
 
 def _definitions(files: Iterable[Path]) -> dict[str, Definition]:

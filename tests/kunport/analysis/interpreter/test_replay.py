@@ -34,6 +34,9 @@ LAYERS = {
     "an equal field": ("self.kind = config.kinds[index]", "return self.norm(x) if self.kind == 'a' else x", 4),
     "a write to itself": ("self.seen = 0", "self.seen += 1\nreturn self.norm(x) + self.seen", 0),
     "a write to a list": ("self.log = shared_list", "self.log.append(1)\nreturn x * len(self.log)", 0),
+    "a list that others write to": ("self.log, self.index = shared_list, index", "if self.index % 2 == 0:\n    self.log.append(x)\nreturn self.norm(x) + self.log[-1]", 0),
+    "an object that others write to": ("self.box, self.index = box, index", "if self.index % 2 == 0:\n    self.box.held = x\nreturn self.norm(x) + self.box.held", 0),
+    "an object of its own": ("", "inner = Box()\ninner.held = x\nreturn self.norm(x) + inner.held", 4),
     "a write to the input": ("", "x[..., 0] = 1.0\nreturn self.norm(x)", 0),
     "a write to a tensor of its own": ("", "y = self.norm(x)\ny[..., 0] = 1.0\nreturn y + x", 4),
     "a view as the result": ("", "return self.norm(x).transpose(1, 2).transpose(1, 2)", 0),
@@ -43,6 +46,11 @@ LAYERS = {
 }  # fmt: skip
 EXTRA = """
 shared_list = []
+
+class Box:
+    pass
+
+box = Box()
 
 def act(x):
     return x * 2
