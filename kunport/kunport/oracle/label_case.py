@@ -118,6 +118,14 @@ def _may_have_experts(layer: Layer) -> bool:
     return any(parameter.ndim == 3 and len(parameter) > 1 for parameter in parameters)
 
 
+def _convolves_outside_mixers(layer: Layer) -> bool:
+    """Whether a convolution is neither in a known mixer nor beside one in its block."""
+    inside = {each for module in layer.module.modules() if kind_of(module) for each in module.modules()}
+    parents = {module for module in layer.module.modules() if any(kind_of(child) for child in module.children())}
+    known = inside | {child for parent in parents for child in parent.children()}
+    return any(isinstance(module, nn.Conv1d) and module not in known for module in layer.module.modules())
+
+
 def _label_mixer(subject: Subject, layer: Layer, owners: set[nn.Module], kinds: list[str], scope: Scope) -> None:
     if len(owners) > 1:
         scope.skip("attention", "the layer has several softmax attentions")
@@ -178,7 +186,9 @@ def _label_model(subject: Subject, labels: Labels) -> None:
             del layer.values["position.kind"]
             layer.skip("position.kind", "whether the embedding adds positions is not known")
     kinds = [layer.values.get("attention.kind") for layer in labels.layers.values()]
-    if all(kind in STATE for kind in kinds):
+    if any(_convolves_outside_mixers(layer) for layer in subject.layers):
+        scope.skip("state", "a convolution outside the known mixers may keep a state of its own")
+    elif all(kind in STATE for kind in kinds):
         every = {kind for layer in labels.layers.values() for kind in layer.accepts("attention.kind")}
         scope.label("state", sorted({state for kind in every for state in STATE[kind]}))
     else:

@@ -56,8 +56,8 @@ def _kind(probe: Probe, scope: Scope) -> None:
     if any(name.startswith("lambda_q") for name in names):
         scope.label("attention.kind", "differential")
         return
-    if any(isinstance(leaf, nn.Conv1d) for leaf in probe.leaves if probe.feeds[leaf]):
-        raise ProbeError("query, key or value pass a convolution")
+    if any(isinstance(module, nn.Conv1d) for module in probe.module.modules()):
+        raise ProbeError("the attention holds a convolution")
     if "attention.gate" not in scope.values:
         raise ProbeError("what ends the attention is not known")
     scope.label("attention.kind", "mla" if probe.latent else "softmax")
