@@ -21,10 +21,10 @@ _HALVES = ("split", "chunk")
 def find_gathered(index: Index) -> Iterator[RopeTable]:
     """The halves of a constant that are, at every position, the sines and cosines of its angles (or the reverse)."""
     judged: dict[Any, tuple[Basis, bool] | None] = {}
-    for node in index.in_order(*_HALVES):
+    for node in _constants_of_angles(index):
         halves = [index.nodes[user] for user in index.users.get(node.id, ()) if user in index.nodes]
         places = {half.args[1] for half in halves if half.op == "item"}
-        if len(halves) != 2 or places != {0, 1} or not index.constant(node.id):
+        if node.op not in _HALVES or len(halves) != 2 or places != {0, 1}:
             continue
         key = spelled(index, index.ancestors(node.id), {})
         if key not in judged:
@@ -37,10 +37,22 @@ def find_gathered(index: Index) -> Iterator[RopeTable]:
             yield described_table(index, basis, *pair, 1.0, node)
 
 
+def _constants_of_angles(index: Index) -> list[Node]:
+    """The constants that are made of sines or cosines, in order."""
+    found: set[int] = set()
+    pending = [node.id for node in index.in_order("cos", "sin") if index.constant(node.id)]
+    while pending:
+        users = [user for user in index.users.get(pending.pop(), ()) if user in index.nodes and user not in found]
+        constants = [user for user in users if index.constant(user)]
+        found.update(constants)
+        pending.extend(constants)
+    return [index.nodes[each] for each in sorted(found, key=index.order.__getitem__)]
+
+
 def _judge(index: Index, node: Node) -> tuple[Basis, bool] | None:
     """What the halves are made of, and whether the cosines come first."""
     probed = probe(index, node.id)
-    if probed is None or not any(each.op in ("cos", "sin") for each in index.ancestors(node.id)):
+    if probed is None:
         return None
     positions, known = probed
     try:

@@ -21,10 +21,13 @@ _ANCHORS = ("conv1d", "solve_triangular", "logsigmoid", "maximum", "softplus", "
 
 def find_mixers(index: Index) -> list[Mixer]:
     """The mixers of a graph, in order."""
+    anchors = [node for node in index.in_order(*_ANCHORS) if node.op != "matmul" or _scaled_product(index, node)]
+    if not anchors:
+        return []
     calls, fixed = _Calls(index), _fixed(index)
     found: dict[int, Mixer] = {}
-    for anchor in index.in_order(*_ANCHORS):
-        decayed = _is_decayed_product(index, anchor, fixed)
+    for anchor in anchors:
+        decayed = any(factor.id in fixed for factor in _scaled_product(index, anchor))
         frame = calls.holder(anchor) if decayed or anchor.op != "matmul" else None
         if frame is None or frame.id in found:
             continue
@@ -106,13 +109,14 @@ def _is_state_matrix(index: Index, node: Node) -> bool:
     return source is not None and source.op == "parameter" and shape is not None and len(shape) >= 2
 
 
-def _is_decayed_product(index: Index, node: Node, fixed: set[int]) -> bool:
-    """Whether a node is ``(query @ key.T * decay) @ value`` with a decay that positions alone decide."""
-    scores = index.producer(node.args[0])
-    if node.op != "matmul" or scores is None or scores.op != "mul" or len(scores.args) != 2:
-        return False
+def _scaled_product(index: Index, node: Node) -> list[Node]:
+    """The factors beside the product in ``(query @ key.T * factor) @ value``: with a fixed decay it is attention."""
+    scores = index.producer(node.args[0]) if node.op == "matmul" else None
+    if scores is None or scores.op != "mul":
+        return []
     factors = [each for each in map(index.producer, scores.args) if each is not None]
-    return [each.op for each in factors].count("matmul") == 1 and sum(each.id in fixed for each in factors) == 1
+    others = [each for each in factors if each.op != "matmul"]
+    return others if len(factors) == 2 and len(others) == 1 else []
 
 
 def _fixed(index: Index) -> set[int]:
