@@ -12,7 +12,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Experts, Number
 from kunport_codegen.graph import Node, Ref
 
-from .index import Index, number, sizes, widest
+from .index import FLOAT32, Index, number, sizes, widest
 from .networks import Network, Networks
 from .pattern import Any, Cast, Match, OneOf, Op
 from .routers import Routers, Routing
@@ -46,18 +46,19 @@ def _experts(index: Index, loop: Node, routers: Routers, networks: Networks) -> 
     if network is None:
         return None
     routing, source = routers.read(match.bound["weights"], match.bound["choice"]), match.node("input")
-    if routing is None or source is None or not _starts_at_zero(match, loop, source):
+    output = _output(index, result, source)
+    if routing is None or source is None or output is None or not _starts_at_zero(match, loop, source):
         return None
     count = _count(match, network, routing, source)
     if count is None:
         return None
-    covered = [*match.nodes.values(), *network.nodes, *routing.nodes, loop, result]
+    covered = [*match.nodes.values(), *network.nodes, *routing.nodes, loop, result, output]
     return Experts(
         input=source.id,
         logits=routing.logits.id,
         router_weight=_parameter(index, routing.logits.args[1]),
-        output=result.id,
-        nodes=index.exclusive(covered, result),
+        output=output.id,
+        nodes=index.exclusive(covered, output),
         experts=count,
         top_k=routing.top_k,
         scoring=routing.scoring,
@@ -84,15 +85,27 @@ def _experts(index: Index, loop: Node, routers: Routers, networks: Networks) -> 
     )
 
 
+def _output(index: Index, result: Node, source: Node | None) -> Node | None:
+    """The sum in the dtype of the tokens, which may have been added up in float32."""
+    if source is None or result.dtype == source.dtype:
+        return result
+    cast = index.user(result)
+    return cast if cast is not None and cast.op == "to" and cast.dtype == source.dtype else None
+
+
 def _visits(loop: Node, match: Match) -> bool:
     """Whether a loop visits the experts that some token chose and adds something to those tokens."""
     body = loop.body
-    if body is None or len(body.carried) != 1 or not match.matches(_VISITED, loop.args[0]):
+    if body is None or len(body.carried) != 1:
+        return False
+    alone = match.matches(Op("squeeze", _VISITED, -1), loop.args[0])  # each row is a number, not a row of one
+    if not alone and not match.matches(_VISITED, loop.args[0]):
         return False
     ((total, _, after),) = body.carried
     match.bound["sum"] = Ref(total)
     turn = match.matches(_TURN, after) and match.matches(_CHOSEN, match.bound["chosen"])
-    if not turn or not _places(match) or not match.matches(Op("getitem", Ref(body.variable), 0), match.bound["expert"]):
+    row = Ref(body.variable) if alone else Op("getitem", Ref(body.variable), 0)
+    if not turn or not _places(match) or not match.matches(row, match.bound["expert"]):
         return False
     return body.skip is None or match.matches(Op("eq", _EXPERT, Any("absent")), body.skip)
 
@@ -131,7 +144,7 @@ def _starts_at_zero(match: Match, loop: Node, source: Node) -> bool:
     if node is None or node.op not in ("zeros", "zeros_like"):
         return False
     match.nodes[node.id] = node
-    return sizes(node) is not None and sizes(node) == sizes(source) and node.dtype == source.dtype
+    return sizes(node) is not None and sizes(node) == sizes(source) and node.dtype in (source.dtype, FLOAT32)
 
 
 def _count(match: Match, network: Network, routing: Routing, source: Node) -> Number | None:

@@ -48,6 +48,8 @@ class Spelling:
     transposed: bool = False
     biases: bool = False
     limit: bool = False
+    alone: bool = False
+    float32_sum: bool = False
     miss: str = ""
 
 
@@ -65,6 +67,8 @@ def mixture(build: GraphBuilder, how: Spelling) -> tuple[Tensor, Tensor, Tensor]
     chosen = choice.one_hot(num_classes=classes).permute((2, 1, 0))
     visited = chosen.sum(dim=(-1, -2)).gt(1 if how.miss == "visits the popular" else 0).nonzero()
 
+    visited = visited.squeeze(-1) if how.alone else visited
+
     def projected(x: Tensor, weight: Tensor, bias: Tensor, expert: Tensor) -> Tensor:
         if how.transposed:
             product = x @ weight[expert]
@@ -72,7 +76,7 @@ def mixture(build: GraphBuilder, how: Spelling) -> tuple[Tensor, Tensor, Tensor]
         return x.linear(weight[expert], bias[expert] if how.biases else None)
 
     def turn(row: Tensor, total: Tensor) -> tuple[Tensor, Tensor | None]:
-        expert = row[0]
+        expert = row if how.alone else row[0]
         skip = build.apply("eq", expert, EXPERTS) if how.spare_class else None
         if how.miss == "skips an expert":
             skip = build.apply("eq", expert, 0)
@@ -91,15 +95,16 @@ def mixture(build: GraphBuilder, how: Spelling) -> tuple[Tensor, Tensor, Tensor]
         if how.miss == "one bias for all":
             out = out + build.parameter("bias", HIDDEN)
         if how.weighted == "output" and how.miss != "no weights":
-            out = (out * share).to(MODEL)
+            out = (out * share).to(FLOAT32 if how.float32_sum else MODEL)
         if how.miss == "adds elsewhere":
             columns = columns * 0
         return total.index_add(0, columns, out), skip
 
-    start = x.zeros_like()
+    start = x.zeros_like(dtype=FLOAT32) if how.float32_sum else x.zeros_like()
     if how.miss == "starts from the tokens":
         start = x
-    return x, logits, build.loop(visited, start, turn)
+    total = build.loop(visited, start, turn)
+    return x, logits, total.to(MODEL) if how.float32_sum else total
 
 
 def activated(several: Tensor, how: Spelling) -> Tensor:
@@ -180,6 +185,8 @@ def within_groups(selection: Tensor, how: Spelling) -> Tensor:
         transposed=st.booleans(),
         biases=st.booleans(),
         limit=st.booleans(),
+        alone=st.booleans(),
+        float32_sum=st.booleans(),
     )
 )
 def test_each_spelling_is_the_mixture_that_its_numbers_say(how) -> None:
