@@ -8,6 +8,7 @@ from typing import Any
 from kunport_codegen.expression import Scalar, symbol, unwrap
 from kunport_codegen.graph import DType, Graph, Node, refs
 
+from kunport.analysis.alternatives import disagreements
 from kunport.analysis.config_object import configuration_object
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.interpreter.calls import run_forward
@@ -118,6 +119,9 @@ def construct(
     cls = _load(interpreter, module, architecture)
     interpreter.trace.where = class_location(cls)
     interpreter.trace.begin(architecture)
+    if interpreter.names.is_custom(module):
+        for text in disagreements(cls.scope.namespace.file):
+            interpreter.trace.note(text)
     settings = configuration_object(interpreter, config, config_class)
     try:
         model = build(interpreter, cls, settings)
