@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kunport_codegen.expression import fields_of
 from kunport_codegen.facts import Facts as Recognised
 from kunport_codegen.facts import Norm
-from kunport_codegen.graph import Graph, Node
+from kunport_codegen.graph import Graph, Guard, Location, Node
 from kunport_codegen.recognition import recognize
 
 from kunport.variants.catalogue import catalogue
@@ -138,7 +138,7 @@ def _explain(graph: Graph, layers: list[Facts]) -> None:
     for key in differing:
         values = tuple(repr(_value(facts.get(key))) for facts in layers)
         if values not in known:
-            known[values] = _telling(selector, values)
+            known[values] = _telling(selector, values) or _decided(graph, values)
         for facts in layers:
             fact = facts.get(key)
             if fact is not None and not fact.reason:
@@ -156,6 +156,26 @@ def _telling(selector: Selector, values: tuple[str, ...]) -> set[str]:
         except DifferentLayersError:
             continue
     return {re.sub(r"\[(layer_idx|\d+)\]", "", field) for field in fields}
+
+
+def _decided(graph: Graph, values: tuple[str, ...]) -> set[str]:
+    """The fields of a decision that is taken once for each layer, and whose outcomes tell the values."""
+    taken: dict[Location, list[Guard]] = {}
+    for guard in graph.guards:
+        taken.setdefault(guard.where, []).append(guard)
+    for guards in taken.values():
+        pairs = {(repr(guard.outcome), value) for guard, value in zip(guards, values, strict=False)}
+        outcomes = {outcome for outcome, _ in pairs}
+        if len(guards) == len(values) and len(outcomes) == len(pairs) == len(set(values)):
+            return {re.sub(r"\[\d+\]", "", field) for guard in guards for field in fields_of(guard.expr)}
+    read = {field for guard in graph.guards for field in fields_of(guard.expr)}
+    for field in sorted(read):  # a letter for each layer, as in "M-*-M"
+        letters = graph.config.get(field)
+        if isinstance(letters, str) and len(letters) == len(values):
+            pairs = set(zip(letters, values, strict=True))
+            if len(pairs) == len(set(letters)):
+                return {field}
+    return set()
 
 
 def _value(fact: Fact | None) -> object:

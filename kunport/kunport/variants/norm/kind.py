@@ -14,7 +14,7 @@ from kunport.variants.variant import Example, Found, Variant
 
 def read(model: Model, norm: Norm) -> Found:
     """The kind."""
-    yield "kind", model.fact(norm.kind, norm.where, r"norm_?type|layer_?norm_?type|use_rms|rms_norm$")
+    yield "kind", model.fact(norm.kind, norm.where, r"^norm(\W|_?(type|kind|class|name)|$)|norm_?type|use_rms")
 
 
 VARIANT = Variant(

@@ -16,7 +16,7 @@ def read(model: Model, norm: Norm) -> Found:
     """The four keys."""
     yield "offset", model.fact(float(norm.offset), norm.where)
     yield "weight", model.fact(norm.weight is not None, norm.where, r"elementwise_affine|norm_?affine")
-    yield "bias", model.fact(norm.bias is not None, norm.where, r"norm\w*_bias|^use_bias$|^bias$")
+    yield "bias", model.fact(norm.bias is not None, norm.where, r"norm\w*bias|^(use_|no_|with_)?bias(es)?$")
     yield "size", model.fact(norm.size, norm.where)
 
 

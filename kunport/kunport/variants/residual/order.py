@@ -25,7 +25,14 @@ def read(layer: Layer) -> Found:
     elif found.lost:
         yield KEY, Fact(None, found.where, reason=f"{found.where}: {found.lost}")
     else:
-        yield KEY, layer.model.fact(found.order, found.where, r"parallel|post_?layer_?norm|pre_?norm|norm_before")
+        yield (
+            KEY,
+            layer.model.fact(
+                found.order,
+                found.where,
+                r"parallel|post_?(layer_?)?(norm|ln)|pre_?(norm|ln)|norm_(before|first)|sandwich",
+            ),
+        )
 
 
 VARIANT = Variant(
