@@ -17,6 +17,7 @@ from pathlib import Path
 
 import libcst as cst
 
+from kunport.analysis.file_size import check_file
 from kunport.analysis.positions import Positions, suite
 from kunport.errors import KunportError
 
@@ -71,6 +72,7 @@ class SourceFile:
     def __init__(self, path: Path, name: str) -> None:
         self.path = path
         self.name = name
+        check_file(path)
         data = path.read_bytes()
         self.digest = hashlib.sha256(data).hexdigest()
         try:
@@ -109,6 +111,8 @@ class SourceFile:
     def _parse_lines(self, first: int, last: int) -> list[ast.stmt]:
         try:
             return ast.parse("\n" * (first - 1) + "\n".join(self.lines[first - 1 : last])).body
+        except (RecursionError, MemoryError):
+            raise self._too_deep(first) from None
         except SyntaxError:  # the scan may have cut inside brackets: code at the first column there is legal
             return [statement for statement in self.check().body if first <= statement.lineno <= last]
 
@@ -120,10 +124,17 @@ class SourceFile:
         """
         try:
             return ast.parse(self.text)
+        except (RecursionError, MemoryError):  # which is how Python's parser ends on what nests too deeply
+            raise self._too_deep(1) from None
         except SyntaxError as error:
             raise KunportError(
                 f"{self.path}, line {error.lineno}, is not valid Python: {error.msg}.", "Correct that line."
             ) from None
+
+    def _too_deep(self, line: int) -> KunportError:
+        return KunportError(
+            f"{self.path} nests expressions too deeply, from line {line} on.", "Give source that Python can compile."
+        )
 
     def parse(self, statement: ast.stmt) -> cst.BaseStatement:
         """The LibCST tree of a statement of the file, at any depth, with its positions noted."""
@@ -138,6 +149,8 @@ class SourceFile:
         nested = statement.col_offset > 0
         try:
             module = cst.parse_module(f"class _:\n{text}\n" if nested else text + "\n")
+        except (RecursionError, MemoryError):
+            raise self._too_deep(first) from None
         except cst.ParserSyntaxError as error:
             raise KunportError(
                 f"{self.path}, line {first + error.raw_line - 1}, is beyond LibCST's grammar.", "Correct that line."

@@ -17,6 +17,7 @@ from kunport.analysis.interpreter import (
     classes,
     containers,
     expressions,
+    limits,
     operations,
     statements,
     tensors,
@@ -45,6 +46,7 @@ class Interpreter:
         names: the modules that were looked into.
         default_dtype: of tensors made without a dtype: the model's while it is constructed, float32 when it runs.
         depth: calls inside calls that run now.
+        spent: work done so far, in units of `limits`.
         states: parameters and saved buffers with their nodes, in the order of their making.
         turns: data-dependent loops that run now, innermost last.
         replay: runs of layers that can be repeated for others.
@@ -56,6 +58,7 @@ class Interpreter:
         self.names = Names(self, roots)
         self.default_dtype = DType("model")
         self.depth = 0
+        self.spent = 0
         self.turns: list[Turn] = []
         self.replay = Replay()
         self.states: list[tuple[Tensor, Node]] = []
@@ -145,9 +148,20 @@ class Interpreter:
 
     def begin(self, node: cst.CSTNode, scope: Scope) -> None:
         """A statement begins: what it makes is made on its line."""
+        self.spend(limits.STATEMENT)
         positions = scope.namespace.file.positions
         positions.refine(node)
         self.at(node, scope)
+
+    def spend(self, work: int) -> None:
+        """Account for statements and items.
+
+        Raises:
+            NotUnderstoodError: the analysis has done more than any model needs.
+        """
+        self.spent += work
+        if self.spent > limits.WORK:
+            raise NotUnderstoodError("it runs for longer than any model does")
 
     def at(self, node: cst.CSTNode, scope: Scope) -> None:
         """An expression of a statement of several lines is about to make something."""

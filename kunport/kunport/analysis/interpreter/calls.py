@@ -8,7 +8,7 @@ import libcst as cst
 from kunport_codegen.expression import Scalar
 from kunport_codegen.graph import Frame
 
-from kunport.analysis.interpreter import operations, statements
+from kunport.analysis.interpreter import limits, operations, statements
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.replay import NOTHING
 from kunport.analysis.interpreter.scope import Scope
@@ -145,6 +145,7 @@ def _contained(
 def _run(
     interpreter: Interpreter, function: Function, args: list[Value], kwargs: dict[str, Value], frame: Frame | None
 ) -> Value:
+    interpreter.spend(limits.CALL)
     interpreter.depth += 1
     if interpreter.depth > _DEPTH:
         raise NotUnderstoodError(f"calls nested deeper than {_DEPTH}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kunport_codegen.expression import Scalar, apply, field, unwrap
 
-from kunport.analysis.interpreter import enums, operations
+from kunport.analysis.interpreter import enums, limits, operations
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.values import FieldDict, FieldList, Instance, Native, OrderedSet, Span, Value
 
@@ -46,6 +46,7 @@ def _run(interpreter: Interpreter, value: Value, name: str, args: list[Value], k
     if isinstance(bare, str | int | float):
         plain = [operations.plain(interpreter.pin(each)) for each in args]
         named = {key: interpreter.pin(each) for key, each in kwargs.items()}
+        limits.check_call(name, [*plain, *named.values(), *([bare] if name == "format" else [])])
         if name == "join":
             plain = [[str(interpreter.pin(each)) for each in interpreter.iterate(args[0])]]
         return getattr(interpreter.pin(value), name)(*plain, **named)
@@ -141,11 +142,13 @@ def iterate(interpreter: Interpreter, value: Value) -> list[Value]:
         NotUnderstoodError: they are not known.
     """
     if isinstance(value, list | tuple | range | OrderedSet | str | dict):
+        interpreter.spend(limits.count(value))
         return list(value)
     if isinstance(value, Scalar) and isinstance(value.value, str):
         return list(interpreter.pin(value))
     if isinstance(value, Span):
         bounds = ", ".join(str(getattr(bound, "expr", bound)) for bound in value.bounds)
+        interpreter.spend(limits.count(value.numbers))
         interpreter.trace.note(
             f"{interpreter.trace.where}: a loop over range({bounds}) was unrolled {len(value.numbers)} times"
         )

@@ -10,6 +10,7 @@ import libcst as cst
 from kunport_codegen.expression import OPERATORS, Expr, Scalar, apply, const, symbols_of, unwrap
 from kunport_codegen.graph import DType
 
+from kunport.analysis.interpreter import limits
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.values import (
     FieldDict,
@@ -119,6 +120,7 @@ def unary(interpreter: Interpreter, operator: type[cst.CSTNode], operand: Value)
 
 def scalar_operator(interpreter: Interpreter, name: str, *operands: Value) -> Value:
     """An operator on plain values and scalars. What expressions cannot hold is decided on the values."""
+    limits.check_operator(name, [unwrap(each) for each in operands])
     try:
         if name in OPERATORS and all(isinstance(each, Scalar | int | float | str | None) for each in operands):
             return apply(name, *operands)

@@ -19,7 +19,7 @@ from kunport.analysis.values import NativeClass, Opaque, SourceClass, Span, Tens
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
 
-_TURNS = 100_000  # of a while loop, before it is taken to be endless
+_TURNS = 10_000  # of a while loop, before it is taken to be endless
 
 
 def execute(interpreter: Interpreter, node: cst.CSTNode, scope: Scope) -> Signal | None:

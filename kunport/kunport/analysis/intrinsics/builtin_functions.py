@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from kunport_codegen.expression import Scalar, unwrap
 
+from kunport.analysis.interpreter import limits
 from kunport.analysis.interpreter.operations import binary, describe, is_tensor, plain, scalar_operator, with_fields
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.builtin_types import PYTHON_TYPES
@@ -171,7 +172,9 @@ def _abs(interpreter: Interpreter, value: Value) -> Value:
 def _round(interpreter: Interpreter, value: Value, digits: Value = None) -> Value:
     if digits is None:
         return scalar_operator(interpreter, "round", value)
-    return round(interpreter.pin(value), interpreter.pin(digits))
+    number, places = interpreter.pin(value), interpreter.pin(digits)
+    limits.check_call("round", [places])
+    return round(number, places)
 
 
 @native("builtins.pow", raw=True)

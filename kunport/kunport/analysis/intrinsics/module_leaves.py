@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import DType
 
-from kunport.analysis.interpreter.signals import NotUnderstoodError
+from kunport.analysis.interpreter.operations import describe
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.modules import module
 from kunport.analysis.intrinsics.registry import member, native, native_class
 from kunport.analysis.shapes import TensorType
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 
 
 def _parameter(interpreter: Interpreter, *shape: Value, dtype: Value = None) -> Value:
+    for size in map(unwrap, shape):
+        if not isinstance(size, int):
+            raise RaisedError("TypeError", f"the size of a parameter is {describe(size)}")
+        if size < 0:
+            raise RaisedError("RuntimeError", f"the size of a parameter is {size}")
     return interpreter.state(TensorType(tuple(shape), dtype or DType("model")))
 
 

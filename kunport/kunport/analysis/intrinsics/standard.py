@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 from kunport_codegen.expression import OPERATORS
 
+from kunport.analysis.interpreter import limits
 from kunport.analysis.interpreter.operations import BINARY, binary, is_tensor, plain, scalar_operator, unary
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import NAMES, PACKAGES, member, native, native_class
@@ -45,7 +46,9 @@ def _mathematics(name: str) -> None:
             return scalar_operator(interpreter, "div", *logarithms)
         if name in OPERATORS:
             return scalar_operator(interpreter, name, *args)
-        return getattr(math, name)(*(interpreter.pin(each) for each in args))
+        plain = [interpreter.pin(each) for each in args]
+        limits.check_mathematics(name, plain)
+        return getattr(math, name)(*plain)
 
 
 for _name in dir(math):
@@ -151,7 +154,10 @@ def _iterators(name: str) -> None:
     @native(f"itertools.{name}", raw=True)
     def call(interpreter: Interpreter, *args: Value, **kwargs: Value) -> Value:
         values = [interpreter.iterate(each) if isinstance(each, list | tuple | Instance) else each for each in args]
-        return list(getattr(itertools, name)(*values, **{key: plain(each) for key, each in kwargs.items()}))
+        found = getattr(itertools, name)(*values, **{key: plain(each) for key, each in kwargs.items()})
+        items = list(itertools.islice(found, limits.ITEMS + 1))
+        interpreter.spend(limits.count(items))
+        return items
 
 
 for _name in ("chain", "product", "accumulate", "repeat", "pairwise", "zip_longest"):

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from kunport.analysis.file_size import check_file
+
 _CLASS = re.compile(r"^class[ \t]+(\w+)", re.MULTILINE)
 
 
@@ -100,4 +102,5 @@ def _pairs(node: ast.expr, lookup: Callable[[str], dict[str, Any]]) -> dict[str,
 
 def read_source(path: Path) -> str:
     """The text of a Python file; bytes that are no UTF-8 become replacement characters."""
+    check_file(path)
     return path.read_text(encoding="utf-8", errors="replace")

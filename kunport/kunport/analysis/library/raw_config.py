@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from kunport.analysis.file_size import check_file
 from kunport.errors import KunportError
 
 _SPECIAL_FLOATS = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
@@ -23,6 +24,7 @@ def read_raw_config(folder: Path) -> dict[str, Any]:
             f"The folder {folder} has no config.json.", "Give the folder of a checkpoint that save_pretrained wrote."
         )
     cure = "Restore the file from where the checkpoint came from."
+    check_file(path)
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
