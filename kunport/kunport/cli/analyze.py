@@ -32,6 +32,7 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
         help="a checkpoint folder, a modeling file, an architecture or a model type; several give a line each",
     )
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="every modeling_*.py below a folder, a line each")
+    parser.add_argument("--against", metavar="OTHER", help="print the facts in which MODEL differs from another")
     parser.add_argument("--list-variants", action=ListVariants, help="print the keys of all facts, and exit")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write there instead of printing, whole or not at all"
@@ -61,10 +62,14 @@ class ListVariants(argparse.Action):
 
 def run(options: argparse.Namespace) -> int:
     """Print or write the answer; 1 where a condition of --fail-on holds."""
+    if options.against is not None and (options.all is not None or len(options.models) > 1):
+        raise KunportError("--against compares one model with another.", "Name one MODEL.")
     if options.all is not None or len(options.models) > 1:
         return _run_many(options)
     if not options.models:
         raise KunportError("No model is named.", "See `kunport analyze --help`.")
+    if options.against is not None:
+        return _compare(options)
     import kunport
     from kunport.description import describe
     from kunport.report.formats import Answer, render
@@ -74,6 +79,20 @@ def run(options: argparse.Namespace) -> int:
     answer = Answer(describe(analysis.graph), kunport.prove_weights(analysis), _folder(analysis, model))
     _give(options, render(answer, options.format))
     return _status(options, failing(options.fail_on or DEFAULT, analysis, answer))
+
+
+def _compare(options: argparse.Namespace) -> int:
+    """Print the facts that differ. Differing is no failure."""
+    import kunport
+    from kunport.report.comparison import comparison_json, comparison_text
+    from kunport.variants import compare, read_facts
+
+    if options.format not in PLAIN_FORMATS:
+        raise KunportError(f"A comparison is not written as {options.format}.", "Use text or json.")
+    left, right = (read_facts(kunport.analyze(model).graph) for model in (options.models[0], options.against))
+    document = comparison_json if options.format == "json" else comparison_text
+    _give(options, document(left, right, compare(left, right)))
+    return 0
 
 
 def _run_many(options: argparse.Namespace) -> int:

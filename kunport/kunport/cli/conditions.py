@@ -27,8 +27,10 @@ def _weights(_: Analysis, answer: Answer) -> str:
 
 
 def _opaque(_: Analysis, answer: Answer) -> str:
+    facts = answer.description.facts
+    opaque = [key for key, fact in facts.walk() if fact.reason] if facts is not None else []
     lines = answer.description.groups.get("operators without a name", ())
-    return f"{len(lines)} operators have no name" if lines else ""
+    return f"{len(opaque)} facts are not known, and {len(lines)} operators have no name" if opaque or lines else ""
 
 
 def _difference(_: Analysis, answer: Answer) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ class Remark:
     """One thing that a reader who knows Llama should look at.
 
     Attributes:
-        rule: what kind of thing: a title of the description (``attention``, ``norms``), ``unknown`` or ``weights``.
+        rule: the variant's key (``attention.softcap``), the title of what is no fact, ``unknown`` or ``weights``.
         level: ``note`` (differs), ``warning`` (no name for it) or ``error`` (not understood, does not fit).
         text: the thing itself.
         where: source line; None for what no line of source does.
@@ -54,11 +55,21 @@ def remarks(answer: Answer) -> Iterator[Remark]:
             if not line.usual:
                 layers = name_layers(line.layers, description.layers)
                 level = "warning" if title == "operators without a name" else "note"
-                yield Remark(title, level, f"{line.text} [{layers}]" if layers else line.text, line.where)
+                yield Remark(
+                    _variant(line.key) or title, level, f"{line.text} [{layers}]" if layers else line.text, line.where
+                )
+    for key, fact in description.facts.walk() if description.facts is not None else ():
+        if fact.reason:
+            yield Remark(_variant(key), "warning", f"{key} is not known: {fact.reason}", fact.where)
     for unknown in description.unknowns:
         yield Remark(UNKNOWN, "error", unknown.reason, unknown.where)
     for fault in answer.weights.faults if answer.weights is not None else ():
         yield Remark(WEIGHTS, "error", str(fault), None)
+
+
+def _variant(key: str) -> str:
+    """A fact's key without the name of a norm: ``norm.kind``."""
+    return re.sub(r"\[.*\]", "", key)
 
 
 def verdict(description: Description) -> str:
