@@ -166,6 +166,8 @@ def _run(
 
 def _body(interpreter: Interpreter, node: cst.FunctionDef, scope: Scope) -> Value:
     signal = statements.block(interpreter, node.body.body, scope)
+    if scope.yielded is not None:
+        return scope.yielded
     return signal.value if isinstance(signal, Return) else None
 
 

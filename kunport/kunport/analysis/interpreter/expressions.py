@@ -252,6 +252,17 @@ def _super(interpreter: Interpreter, scope: Scope, args: list[Value]) -> Value:
     raise NotUnderstoodError("super() outside of a method")
 
 
+def _yield(interpreter: Interpreter, node: cst.Yield, scope: Scope) -> None:
+    """Generators run to their end when they are called; what they give is a list."""
+    while scope.function is None and scope.parent is not None:
+        scope = scope.parent
+    scope.yielded = [] if scope.yielded is None else scope.yielded
+    if isinstance(node.value, cst.From):
+        scope.yielded.extend(interpreter.iterate(evaluate(interpreter, node.value.item, scope)))
+    else:
+        scope.yielded.append(None if node.value is None else evaluate(interpreter, node.value, scope))
+
+
 def _ellipsis(interpreter: Interpreter, node: cst.Ellipsis, scope: Scope) -> Value:
     return ...
 
@@ -272,6 +283,7 @@ _HANDLERS: dict[type[cst.CSTNode], Callable[[Interpreter, Any, Scope], Value]] =
     cst.ConcatenatedString: _string,
     cst.FormattedString: _formatted,
     cst.Ellipsis: _ellipsis,
+    cst.Yield: _yield,
     cst.Tuple: _tuple,
     cst.List: _list,
     cst.Set: _set,

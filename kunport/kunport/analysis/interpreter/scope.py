@@ -21,6 +21,7 @@ class Scope:
         function: the function that runs here, None outside of one.
         receiver: the call's first argument, for ``super()``.
         cls: the class whose body this is.
+        yielded: what a generator has given so far, None before and in other functions.
         outer: names declared ``nonlocal`` or ``global``, with the scope that they belong to.
     """
 
@@ -30,6 +31,7 @@ class Scope:
     function: Function | None = None
     receiver: Value = None
     cls: SourceClass | None = None
+    yielded: list[Value] | None = None
     outer: dict[str, Scope] = field(default_factory=dict)
 
     @property

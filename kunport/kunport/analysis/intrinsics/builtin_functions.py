@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -206,7 +207,10 @@ def _enumerate(interpreter: Interpreter, values: Value, start: Value = 0) -> Val
 
 @native("builtins.zip", raw=True)
 def _zip(interpreter: Interpreter, *values: Value, strict: Value = False) -> Value:
-    return list(zip(*map(interpreter.iterate, values), strict=False))
+    endless = (itertools.cycle, itertools.count)
+    return list(
+        zip(*(each if isinstance(each, endless) else interpreter.iterate(each) for each in values), strict=False)
+    )
 
 
 @native("builtins.map", raw=True)

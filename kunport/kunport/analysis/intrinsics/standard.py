@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -160,7 +161,7 @@ def _iterators(name: str) -> None:
         return items
 
 
-for _name in ("chain", "product", "accumulate", "repeat", "pairwise", "zip_longest"):
+for _name in ("chain", "product", "accumulate", "repeat", "pairwise", "zip_longest", "islice", "combinations"):
     _iterators(_name)
 
 
@@ -222,9 +223,23 @@ for _name in ("keys", "values", "items", "get", "pop", "update", "setdefault"):
     ordered_dict.members[_name] = Native(f"collections.OrderedDict.{_name}", _method, raw=True)
 
 
+class _DefaultDict(dict[Value, Value]):
+    """A dictionary that makes what it lacks."""
+
+    def __init__(self, values: Value = (), make: Callable[[], Value] | None = None) -> None:
+        super().__init__(values)
+        self._make = make
+
+    def __missing__(self, key: Value) -> Value:
+        if self._make is None:
+            raise KeyError(key)
+        return self.setdefault(key, self._make())
+
+
 @native("collections.defaultdict", raw=True)
 def _defaultdict(interpreter: Interpreter, factory: Value = None, *args: Value) -> Value:
-    return {**interpreter.mapping(args[0])} if args else {}
+    make = None if factory is None else lambda: interpreter.call(factory, [], {})
+    return _DefaultDict(interpreter.mapping(args[0]) if args else (), make)
 
 
 _logger_class = NativeClass("logging.Logger")
