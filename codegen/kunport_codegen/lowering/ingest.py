@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from kunport_codegen.facts import Facts
 from kunport_codegen.graph import Frame, Graph, Location, Node, Ref
+from kunport_codegen.lowering.errors import LoweringError, Refusal
 from kunport_codegen.lowering.flow import Flow, Op, needed
 from kunport_codegen.lowering.norms import has_layer
 from kunport_codegen.lowering.rotary import has_embedding
 
 
 def ingest(graph: Graph, facts: Facts) -> Flow:
-    """The graph's operators with what was recognised in one piece each. What the output does not need is dropped."""
+    """The graph's operators with what was recognised in one piece each. What the output does not need is dropped.
+
+    Raises:
+        LoweringError: the model returns no logits.
+    """
     if not isinstance(graph.output, Ref):
-        raise ValueError("a model graph's output is the reference to its logits")
+        root = graph.modules.get("")
+        where = root.where if root is not None else Location("", 1)
+        raise LoweringError([Refusal(where, "output", "the model returns no tensor of logits")])
     owners = _owners(graph)
     recognised = _recognised(facts, owners)
     ops = [recognised.get(node.id) or _plain(node, owners) for node in graph.nodes]

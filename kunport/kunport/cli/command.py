@@ -50,6 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NotPortableError as error:
         _report_unknowns(error, options)
         return 1
+    except RecursionError:  # of the readers of a source whose values are built of thousands of others
+        if options.debug:
+            raise
+        _report_error(KunportError("The model's expressions nest too deeply.", "Check its source."), options)
+        return 2
     except BrokenPipeError:  # the reader of our output has had enough, `| head` for one
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -50,11 +50,13 @@ def read_row(model: str) -> Row:
 
     try:
         analysis = kunport.analyze(model)
+        description = describe(analysis.graph)
     except KunportError as error:
         return Row(model, OTHER, error.problem, sources=_own(model))
+    except RecursionError:
+        return Row(model, OTHER, "Its expressions nest too deeply.", sources=_own(model))
     except Exception as error:
         return Row(model, FAILED, f"This is a bug of kunport ({type(error).__name__}: {error}).", sources=_own(model))
-    description = describe(analysis.graph)
     return Row(
         model=model,
         verdict=UNDERSTOOD if description.understood else NOT_UNDERSTOOD,

@@ -182,6 +182,25 @@ def test_a_link_out_of_the_folder_is_not_followed(write, tmp_path, name):
     assert judge(folder) == ""
 
 
+@pytest.mark.parametrize("result", ["None", "{}", "[]", "3", "input_ids.shape", "self", "print"])
+def test_a_model_that_returns_no_logits(write, result):
+    source = body("pass").replace("return self.head(self.part(self.embed(input_ids)))", f"return {result}")
+    assert judge(write(source)) == ""
+
+
+def test_a_value_of_the_configuration_that_is_computed_for_ever(write):
+    size = "-" * 200 + "config.hidden_size"
+    assert judge(write(body("pass").replace("config.hidden_size", f"({size})"))) == ""
+    lines = "size = config.hidden_size\n        for _ in range(3000):\n            size = -size"
+    source = body("pass").replace(
+        "super().__init__()\n        self.embed", f"super().__init__()\n        {lines}\n        self.embed"
+    )
+    assert (
+        judge(write(source.replace("nn.Embedding(config.vocab_size, config.hidden_size)", "nn.Embedding(16, size)")))
+        == ""
+    )
+
+
 @pytest.mark.parametrize("number", range(0, 60, 5))
 def test_a_few_cases_of_the_fuzzer(number, tmp_path):
     assert judge(write_case(number, 7, tmp_path / "case")) == ""
