@@ -6,6 +6,7 @@ nodes compute, not how they round.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Node, Ref
 
 from .rules import RULES, Array
+
+_LARGEST = 20_000_000  # elements of a tensor, beyond which none is made: a configuration may ask for any number
 
 
 class UnevaluableError(Exception):
@@ -58,6 +61,8 @@ def _apply(node: Node, known: Mapping[int, Array]) -> Array:
     rule = RULES.get(node.op)
     if rule is None:
         raise UnevaluableError(node.op)
+    if math.prod(size if isinstance(size := unwrap(each), int) else 1 for each in node.shape or ()) > _LARGEST:
+        raise UnevaluableError(f"{node.op} of more than {_LARGEST:,} elements")
     args = [_plain(arg, known) for arg in node.args]
     kwargs = {name: _plain(arg, known) for name, arg in node.kwargs.items()}
     try:

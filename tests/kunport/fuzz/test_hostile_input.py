@@ -3,6 +3,7 @@
 import json
 import random
 import time
+import tracemalloc
 
 import pytest
 from kunport.fuzz import configs, grammar, noise
@@ -199,6 +200,16 @@ def test_a_value_of_the_configuration_that_is_computed_for_ever(write):
         judge(write(source.replace("nn.Embedding(config.vocab_size, config.hidden_size)", "nn.Embedding(16, size)")))
         == ""
     )
+
+
+def test_tables_of_an_absurd_size_are_not_made(write):
+    table = "angles = torch.outer(torch.arange(self.size).float(), 1e4 ** (-torch.arange(0, 8, 2) / 8))"
+    lines = f"{table}\n        hidden = hidden * angles.cos()[: hidden.shape[1]].repeat(1, 2) + angles.sin().sum()"
+    source = body(lines).replace("    def forward(self, hidden)", "    size = 2**29\n\n    def forward(self, hidden)")
+    tracemalloc.start()
+    assert judge(write(source)) == ""
+    assert tracemalloc.get_traced_memory()[1] < 300_000_000
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("number", range(0, 60, 5))
