@@ -41,7 +41,7 @@ def build(interpreter: Interpreter, cls: SourceClass, settings: Instance) -> Val
         wild = parameters.star_kwarg is not None
         given = {name: each for name, each in fields.items() if wild and name not in ABOUT}
         return interpreter.instantiate(cls, [], given)
-    if not names or _is_whole(function.node, names, fields):
+    if not names or _is_whole(function, names, fields):
         model = interpreter.instantiate(cls, [settings] if positional or not names else [], {})
         _check_fields(interpreter, cls, settings, names[0] if names else "config")
         return model
@@ -59,15 +59,16 @@ def _names(*groups: Sequence[cst.Param]) -> list[str]:
     return [each.name.value for group in groups for each in group]
 
 
-def _is_whole(node: cst.FunctionDef, names: list[str], fields: dict[str, Value]) -> bool:
+def _is_whole(function: Function, names: list[str], fields: dict[str, Value]) -> bool:
     """Whether the first parameter is the configuration as a whole, not one field of several."""
     first = names[0]
     if first in fields and not isinstance(fields[first], dict | Instance):
         return False
     if first.rpartition("_")[2] in _WHOLE or first.endswith(("config", "args", "cfg")):
         return True
-    holders = [each.value for each in _walk(node) if isinstance(each, cst.Attribute | cst.Subscript)]
-    return len(names) == 1 or any(isinstance(each, cst.Name) and each.value == first for each in holders)
+    holders = [each.value for each in _walk(function.node) if isinstance(each, cst.Attribute | cst.Subscript)]
+    alone = len(names) == 1 and not isinstance(function.defaults.get(first), int | float | str)
+    return alone or any(isinstance(each, cst.Name) and each.value == first for each in holders)
 
 
 def _walk(node: cst.CSTNode) -> list[cst.CSTNode]:
