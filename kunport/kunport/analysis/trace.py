@@ -65,10 +65,10 @@ class Trace:
         self._made[node.id] = node
         return node
 
-    def lay_out(self, id: int) -> None:
-        """The source makes what this node made contiguous."""
-        if id in self._made:
-            self._made[id].contiguous = True
+    def lay_out(self, made: int) -> None:
+        """The source makes the result of the node of this id contiguous."""
+        if made in self._made:
+            self._made[made].contiguous = True
 
     def begin(self, name: str) -> None:
         """The two frames that every graph has: 0 for the constructor, 1 for the model's forward."""
