@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kunport_codegen.expression import Scalar, unwrap
+from kunport_codegen.expression import Scalar, fields_of, unwrap
 from kunport_codegen.facts import Number
 from kunport_codegen.graph import Node, Ref
 
@@ -35,9 +35,13 @@ def added_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
     for scores, added in (node.args, node.args[::-1]):
         mask, covered = _source(index, index.producer(added))
         tensor = index.producer(scores)
-        if mask is not None and tensor is not None and sizes(tensor) == sizes(node):
+        if tensor is None or sizes(tensor) != sizes(node):
+            continue
+        if mask is not None:
             kind, window = mask.args
             return tensor, Mask(str(kind), number(window), covered)
+        if (made := _made_mask(index, index.producer(added))) is not None:
+            return tensor, made
     return None
 
 
@@ -118,15 +122,53 @@ def _judge(index: Index, whole: Node, inverted: bool) -> tuple[Number | None] | 
         return (None,)
     kept = np.logical_not(values) if inverted else values.astype(bool)
     kept = kept.reshape(-1, *kept.shape[-2:])[0]
-    seen = int(kept[-1].sum())
-    size = len(kept)
-    if not np.array_equal(kept, np.tri(size, dtype=bool) & ~np.tri(size, k=-seen, dtype=bool)):
+    seen = _band(kept)
+    if seen is None:
         return None
-    if seen == size:
+    if seen == len(kept):
         return (None,)
     named = [number(arg) for each in index.ancestors(whole.id) for arg in (*each.args, *each.kwargs.values())]
     found = [each for each in named if each is not None and abs(unwrap(each)) == seen]
     return (next((each for each in found if isinstance(each, Scalar) and unwrap(each) > 0), seen),)
+
+
+def _made_mask(index: Index, node: Node | None) -> Mask | None:
+    """The mask that the source made by hand, from sizes alone: zeros for what is seen, very low numbers elsewhere."""
+    if node is None or not index.constant(node.id):
+        return None
+    key: Any = "made mask", node.id
+    if key not in index.judged:
+        index.judged[key] = _judge_made(index, node)
+    return index.judged[key]  # type: ignore[no-any-return]
+
+
+def _judge_made(index: Index, node: Node) -> Mask | None:
+    values = _constant(index, Ref(node.id))
+    if values is None or values.ndim < 2 or values.shape[-1] != values.shape[-2]:
+        return None
+    hidden = values <= _HIDDEN
+    kept = np.logical_not(hidden).reshape(-1, *values.shape[-2:])
+    seen = _band(kept[0])
+    if seen is None or not np.all(hidden | (values == 0)) or not np.all(kept == kept[0]):
+        return None
+    covered = index.ancestors(node.id)
+    numbers = [number(arg) for each in covered for arg in (*each.args, *each.kwargs.values())]
+    limits = [each for each in numbers if each is not None and isinstance(unwrap(each), int)]
+    size = len(kept[0])
+    if seen == size:  # a longer window would not show
+        return None if any(abs(unwrap(each)) > size + 1 for each in limits) else Mask("causal", None, covered)
+    fields = [each for each in limits if isinstance(each, Scalar) and fields_of(each.expr)]
+    window = next((each for each in fields if unwrap(each) == seen), None)
+    if fields and window is None:  # it follows from a field in a way that is not read here
+        return None
+    return Mask("sliding", seen if window is None else window, covered)
+
+
+def _band(kept: np.ndarray[Any, Any]) -> int | None:
+    """How many of the last keys each query sees in a square ``[query, key]``, None where it sees others."""
+    seen, size = int(kept[-1].sum()), len(kept)
+    band = np.tri(size, dtype=bool) & ~np.tri(size, k=-seen, dtype=bool)
+    return seen if np.array_equal(kept, band) else None
 
 
 def _constant(index: Index, arg: Any) -> np.ndarray[Any, Any] | None:

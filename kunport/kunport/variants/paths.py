@@ -261,6 +261,14 @@ class Site:
     value: Way
     onward: Onward
 
+    @property
+    def hiding(self) -> Node | None:
+        """A tensor added to the scores that nothing explains: it may hide keys where no mask was found."""
+        fact = self.fact
+        if fact.bias is None or fact.alibi or fact.selection is not None or fact.mask != "bidirectional":
+            return None
+        return self.layer.model.index.nodes[fact.bias]
+
 
 def sites(layer: Layer) -> list[Site]:
     """The attentions of a layer."""

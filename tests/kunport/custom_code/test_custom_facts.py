@@ -10,7 +10,6 @@ from kunport.variants import read_facts
 KNOWN = {
     ("attention_dictionary", "position.pairing"),
     ("misleading_names", "embedding.positions"),
-    ("old_mask_helpers", "attention.window"),
     ("sibling_files", "norm[norm].kind"),
     ("start_position", "attention.kv_heads"),
     ("two_dimensional_rope", "mlp.activation"),

@@ -182,6 +182,24 @@ def test_the_ends_of_the_model_are_read_by_dataflow(name, text, key, value):
     assert read(name, text).model[key].value == value
 
 
+MASKS = {
+    "the usual": ("mask", (PROVED, None)),
+    "of booleans": ("(mask < 0).to(x.dtype) * -1e9", (PROVED, None)),
+    "a window": ("mask + torch.full((t, t), float('-inf')).tril(-3)", (PROVED, 3)),
+    "a window longer than the text": ("mask + torch.full((t, t), -1e9).tril(-4000)", (OPAQUE, None)),
+    "a window of a field": ("mask + torch.full((t, t), -1e9).tril(-self.heads)", (OPAQUE, None)),
+    "every second key": ("mask.masked_fill((torch.arange(t) % 2 == 1)[None, :], -1e9)", (OPAQUE, None)),
+    "a distance": ("mask.clamp(min=-1e9) + torch.arange(t)[None, :]", (OPAQUE, None)),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_made_by_hand_is_read_by_its_numbers_or_hides_the_window(name):
+    added, expected = MASKS[name]
+    fact = read("SOFTMAX", f"torch.softmax(scores + ({added}), dim=-1)").layer(1)["attention.window"]
+    assert (fact.status, fact.value) == expected
+
+
 def test_a_cap_that_is_none_is_not_called_one():
     assert read("LOGITS", "torch.tanh(self.head(self.norm(x)) / 5) * 4").model["head.softcap"].status == OPAQUE
 

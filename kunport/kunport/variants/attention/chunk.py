@@ -11,6 +11,9 @@ KEY = "attention.chunk"
 def read(site: Site) -> Found:
     """The length of a chunk, null without chunks."""
     fact = site.fact
+    if (hiding := site.hiding) is not None:
+        yield KEY, site.layer.model.opaque(hiding, "what is added to the scores may hide keys")
+        return
     yield KEY, site.layer.model.fact(fact.window if fact.mask == "chunked" else None, fact.where, "chunk")
 
 

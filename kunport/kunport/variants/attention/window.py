@@ -12,6 +12,9 @@ SWITCHES = r"sliding|window_?size|^local"
 def read(site: Site) -> Found:
     """The window of the attention's mask, null where it sees everything before it or a chunk."""
     fact = site.fact
+    if (hiding := site.hiding) is not None:
+        yield KEY, site.layer.model.opaque(hiding, "what is added to the scores may hide keys")
+        return
     window = fact.window if fact.mask != "chunked" else None
     yield KEY, site.layer.model.fact(window, fact.where, SWITCHES)
 
