@@ -52,15 +52,19 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
     """
     from kunport.analysis.assemble import read_target
     from kunport.analysis.config import load_config
+    from kunport.analysis.config.limits import check_numbers
     from kunport.analysis.library import locate
+    from kunport.analysis.library.contradictions import contradictions
     from kunport.analysis.renames import SubModel, read_renames
 
     target = locate(model)
     if config:
         target = replace(target, raw_config={**target.raw_config, **config})
+    check_numbers(target.raw_config)
     with _uncollected():
         reading = read_target(target, load_config(target))
         graph = reading.graph
+        graph.notes.extend(contradictions(target))
         names = read_renames(target, [SubModel(*each) for each in reading.pretrained], reading.base, graph.parameters)
         graph.renames = names.renames
     return Analysis(

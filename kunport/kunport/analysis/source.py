@@ -127,8 +127,9 @@ class SourceFile:
         except (RecursionError, MemoryError):  # which is how Python's parser ends on what nests too deeply
             raise self._too_deep(1) from None
         except SyntaxError as error:
+            line = error.lineno or self.text[: max(self.text.find("\0"), 0)].count("\n") + 1
             raise KunportError(
-                f"{self.path}, line {error.lineno}, is not valid Python: {error.msg}.", "Correct that line."
+                f"{self.path}, line {line}, is not valid Python: {error.msg}.", "Correct that line."
             ) from None
 
     def _too_deep(self, line: int) -> KunportError:

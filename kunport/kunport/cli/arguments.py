@@ -18,6 +18,15 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """--trust-remote-code, as every verb that runs a model takes it."""
+    parser.add_argument(
+        "--trust-remote-code",
+        action="store_true",
+        help="let Transformers and vLLM run the code in the checkpoint's folder, where that is its model",
+    )
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """--output, the folder of adapters that KUNPORT_ADAPTER_PATH then names."""
     parser.add_argument(

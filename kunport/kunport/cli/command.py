@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -33,9 +34,19 @@ class _Parser(argparse.ArgumentParser):
         raise KunportError(f"{message[:1].upper()}{message[1:]}.", f"See `{self.prog} --help`.")
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: to be cleaned up after as an interruption from the keyboard is."""
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise _Terminated
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; ``arguments`` are the process's by default."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:  # a command of its own, not a call from within another program
+        arguments = sys.argv[1:]
+        signal.signal(signal.SIGTERM, _terminate)
     accept_any_text()
     options = argparse.Namespace(debug="--debug" in arguments, format="text", formats=PLAIN_FORMATS)
     try:
@@ -58,9 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has had enough, `| head` for one
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         note("kunport: interrupted")
-        return 130
+        return 128 + (signal.SIGTERM if isinstance(interruption, _Terminated) else signal.SIGINT)
     except Exception as error:
         if options.debug:
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kunport.cli.arguments import Verbs, add_model, add_output
+from kunport.cli.arguments import Verbs, add_model, add_output, add_trust
 from kunport.cli.terminal import quiet_libraries, say, write
 from kunport.cli.validate import print_verdict
 
@@ -20,6 +20,7 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
     )
     add_model(parser)
     add_output(parser)
+    add_trust(parser)
     parser.set_defaults(run=run)
 
 
@@ -31,7 +32,9 @@ def run(options: argparse.Namespace) -> int:
 
     quiet_libraries()
     with StageDisplay() as display:
-        port = kunport.port(options.model, options.output, on_stage=display)
+        port = kunport.port(
+            options.model, options.output, on_stage=display, trust_remote_code=options.trust_remote_code
+        )
     if port.report is not None:
         print_verdict(port.report, port.description, port.pages, as_json=options.format == "json")
     elif options.format == "json":

@@ -22,7 +22,7 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
         "model", metavar="MODEL", help="an architecture, a model type or a variant (gemma2:query_scale)"
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="the checkpoint folder (default: MODEL-tiny)")
-    parser.add_argument("--seed", type=int, default=0, help="of the weights (0)")
+    parser.add_argument("--seed", type=_seed, default=0, metavar="SEED", help="of the weights (0)")
     parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="(float32)")
     parser.set_defaults(run=run)
 
@@ -39,3 +39,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         say(f"Wrote {folder}, a tiny checkpoint of {options.model} with random weights.")
     return 0
+
+
+def _seed(text: str) -> int:
+    """A seed that torch takes."""
+    if not (text.isdecimal() and int(text) < 1 << 63):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number below 2**63")
+    return int(text)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kunport.adapter_folder import MANIFEST
-from kunport.cli.arguments import Verbs
+from kunport.cli.arguments import Verbs, add_trust
 from kunport.cli.terminal import quiet_libraries, say, write
 from kunport.errors import KunportError
 
@@ -30,8 +30,12 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
     )
     parser.add_argument("adapter", metavar="ADAPTER", type=Path, help="the adapter's folder")
     parser.add_argument(
-        "--checkpoint", type=Path, metavar="DIR", help="weights to validate with (default: tiny random ones)"
+        "--checkpoint",
+        type=Path,
+        metavar="DIR",
+        help="weights to validate with (default: tiny random ones, where kunport knows the architecture)",
     )
+    add_trust(parser)
     parser.set_defaults(run=run)
 
 
@@ -45,7 +49,9 @@ def run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="kunport-") as folder:
         checkpoint = options.checkpoint or _tiny_checkpoint(options.adapter, Path(folder) / "checkpoint")
         with StageDisplay() as display:
-            report = kunport.validate(options.adapter, checkpoint, on_stage=display)
+            report = kunport.validate(
+                options.adapter, checkpoint, on_stage=display, trust_remote_code=options.trust_remote_code
+            )
     pages = write_report(options.adapter, report)
     print_verdict(report, None, pages, as_json=options.format == "json")
     return 0 if report.passed else 1
@@ -66,6 +72,7 @@ def print_verdict(report: Report, description: Description | None, pages: Sequen
 def _tiny_checkpoint(adapter: Path, output: Path) -> Path:
     """Random weights for the architecture that an adapter is for."""
     import kunport
+    from kunport.tiny_models.cases import case_of
 
     try:
         architecture = str(json.loads((adapter / MANIFEST).read_text(encoding="utf-8"))["architecture"])
@@ -74,4 +81,5 @@ def _tiny_checkpoint(adapter: Path, output: Path) -> Path:
             f"{adapter} is not an adapter's folder: it has no {MANIFEST} that names an architecture.",
             "Name the folder that `kunport generate adapters` wrote.",
         ) from None
-    return kunport.tiny(architecture, output)
+    case = case_of(architecture, "Name the folder of a checkpoint with --checkpoint.")
+    return kunport.tiny(str(case), output)

@@ -15,7 +15,8 @@ _MOST = 20  # faults that are listed one by one
 
 def weight_lines(proof: WeightProof) -> list[str]:
     """What was compared, what does not fit, over how many ranks it can be cut, and what headers cannot tell."""
-    lines = [f"{_tensors(proof.keys)} in the checkpoint; {count(proof.filled)} of the model's filled, shapes right"]
+    shapes = "" if proof.faults else ", shapes right"
+    lines = [f"{_tensors(proof.keys)} in the checkpoint; {count(proof.filled)} of the model's filled{shapes}"]
     if proof.tied:
         lines.append(f"filled by another tensor: {', '.join(proof.tied)}")
     if proof.ignored:

@@ -173,3 +173,29 @@ def test_a_checkpoint_without_weights_cannot_be_validated_with(refused, llama, t
     (checkpoint / "model.safetensors").unlink()
     line = refused("port", checkpoint, "--output", str(tmp_path / "adapters"))
     assert "no weights" in line
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"hidden_size": 10**30}, "hidden_size"),
+        ({"vocab_size": -(10**18)}, "vocab_size"),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 10**40}}, "rope_parameters.rope_theta"),
+        ({"layer_sizes": [1, 1 << 60]}, "layer_sizes[1]"),
+    ],
+)
+@pytest.mark.parametrize("verb", READING)
+def test_numbers_that_no_model_has_are_named(verb, fields, path, checkpoint, refused):
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(json.dumps(config | fields))
+    assert f"The field {path} is a number of " in refused(verb, checkpoint)
+
+
+@pytest.mark.parametrize("seed", ["9" * 30, "-1", "one"])
+def test_a_seed_that_torch_does_not_take(seed, refused):
+    assert "is not a whole number below 2**63" in refused("tiny", "llama", f"--seed={seed}")
+
+
+def test_a_nul_byte_has_its_line(tmp_path, refused):
+    folder = custom_code(tmp_path / "mine", "import torch\nx = 1\n\0\n\n\nclass MineForCausalLM:\n    pass\n")
+    assert "modeling_mine.py, line 3, is not valid Python" in refused("analyze", folder)

@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -21,7 +22,7 @@ import kunport
         (["generate", "kernels", "llama"], "invalid choice: 'kernels'"),
         (["port", "llama", "--fast"], "Unrecognized arguments: --fast"),
         (["analyze", "llama", "--format", "xml"], "invalid choice: 'xml'"),
-        (["tiny", "llama", "--seed", "x"], "invalid int value: 'x'"),
+        (["tiny", "llama", "--seed", "x"], "'x' is not a whole number"),
     ],
 )
 def test_a_wrong_call_is_one_line_with_the_cure(capsys, arguments, problem):
@@ -102,3 +103,28 @@ def test_a_reader_that_leaves_is_no_error():
     command = f"{sys.executable} -m kunport analyze LlamaForCausalLM | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_command_in_order(tmp_path, number, status):
+    """What is open is closed: the temporary folder of this command is gone afterwards."""
+    code = f"""
+import sys, tempfile, time
+from kunport.cli import main, tiny
+
+def run(options):
+    with tempfile.TemporaryDirectory(dir={str(tmp_path)!r}):
+        print("ready", flush=True)
+        time.sleep(60)
+
+tiny.run = run
+sys.argv = ["kunport", "tiny", "llama"]
+sys.exit(main())
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert err == b"kunport: interrupted\n"
+    assert list(tmp_path.iterdir()) == []
