@@ -6,15 +6,6 @@ import pytest
 from fixture_models import NAMES, Fixture, analyzed
 from kunport.variants import read_facts
 
-# (fixture, key): what is stated otherwise, or not at all, so far. An entry goes when its cause does.
-KNOWN = {
-    ("attention_dictionary", "position.pairing"),
-    ("misleading_names", "embedding.positions"),
-    ("sibling_files", "norm[norm].kind"),
-    ("start_position", "attention.kv_heads"),
-    ("two_dimensional_rope", "mlp.activation"),
-    ("two_dimensional_rope", "mlp.kind"),
-}
 # (fixture, layer) that is not seen as a layer: a list of modules without a class of its own.
 UNSEEN = {("einops_rearrange", 1)}
 
@@ -30,7 +21,7 @@ def test_facts_are_right_or_opaque(name: str) -> None:
         found = facts["model"] if place == "model" else stated.get(place, {})
         for key, (value, _) in keys.items():
             fact = found.get(key)
-            if (name, key) not in KNOWN and (name, place) not in UNSEEN and _is_wrong(fact, value):
+            if (name, place) not in UNSEEN and _is_wrong(fact, value):
                 wrong[place, key] = fact
     assert wrong == {}
 
