@@ -12,6 +12,7 @@ from kunport_codegen.graph import Graph
 from .activations import find_activations
 from .attention import find_attentions
 from .experts import find_experts
+from .fused_attention import find_fused_attentions
 from .gathered import find_gathered
 from .index import Index
 from .mixers import find_mixers
@@ -28,7 +29,7 @@ def recognize(graph: Graph) -> Facts:
         norms=find_norms(index),
         tables=tables,
         ropes=find_ropes(index, tables),
-        attentions=find_attentions(index),
+        attentions=sorted((*find_attentions(index), *find_fused_attentions(index)), key=lambda each: each.output),
         experts=find_experts(index),
         activations=find_activations(index),
         mixers=find_mixers(index),

@@ -24,7 +24,7 @@ def find_attentions(index: Index) -> list[Attention]:
 
 
 @dataclass(slots=True)
-class _Operand:
+class Operand:
     """A tensor of an attention before it was scaled, upcast or repeated."""
 
     tensor: Node
@@ -39,13 +39,13 @@ def _attention(index: Index, softmax: Node) -> Attention | None:
     if scores is None or weighted is None:
         return None
     product = weighted[-1]
-    query, key = _operand(index, scores.operands[0]), _key(index, scores.operands[1])
-    value = _operand(index, index.producer(product.args[1]), scales=False, repeats=True)
+    query, key = operand(index, scores.operands[0]), _key(index, scores.operands[1])
+    value = operand(index, index.producer(product.args[1]), scales=False, repeats=True)
     if query is None or key is None or value is None:
         return None
-    heads = _grouped(query, key, value, product)
+    heads = grouped(query, key, value, product)
     sunk = _sunk(index, softmax, product) if scores.sinks is None else None
-    output, heads_first, tail = _output(index, sunk.product if sunk is not None else product)
+    output, heads_first, tail = combined_heads(index, sunk.product if sunk is not None else product)
     tail = [*tail, *sunk.covered] if sunk is not None else tail
     covered = [softmax, *weighted, *tail, *scores.covered, *query.covered, *key.covered, *value.covered]
     shared = scores.mask.covered if scores.mask else ()
@@ -126,11 +126,11 @@ def _weighted(index: Index, softmax: Node, dropped: bool) -> list[Node] | None:
     return [*chain, product] if index.producer(product.args[0]) is weights else None
 
 
-def _operand(index: Index, node: Node | None, scales: bool = True, repeats: bool = False) -> _Operand | None:
+def operand(index: Index, node: Node | None, scales: bool = True, repeats: bool = False) -> Operand | None:
     """The tensor behind casts to float32, scaling and repetition, as far as nothing else reads what is in between."""
     if node is None:
         return None
-    found = _Operand(node)
+    found = Operand(node)
     while (node := found.tensor) is not None and index.user(node) is not None:
         step: Node | None = None
         covered = [node]
@@ -149,12 +149,12 @@ def _operand(index: Index, node: Node | None, scales: bool = True, repeats: bool
     return found
 
 
-def _key(index: Index, node: Node | None) -> _Operand | None:
+def _key(index: Index, node: Node | None) -> Operand | None:
     """The key behind its transposition."""
-    outside = _operand(index, node)
+    outside = operand(index, node)
     if outside is None or not swaps_axes(outside.tensor, -2, -1):
         return None
-    key = _operand(index, index.producer(outside.tensor.args[0]), repeats=True)
+    key = operand(index, index.producer(outside.tensor.args[0]), repeats=True)
     if key is not None:
         key.factors.extend(outside.factors)
         key.covered.extend((*outside.covered, outside.tensor))
@@ -190,8 +190,8 @@ def _inserts_dimension(node: Node) -> bool:
     return tuple(node.args[1]) in ((whole, whole, None, whole, whole), (whole, whole, None), (..., None, whole, whole))
 
 
-def _grouped(
-    query: _Operand, key: _Operand, value: _Operand, product: Node
+def grouped(
+    query: Operand, key: Operand, value: Operand, product: Node
 ) -> tuple[Number, Number, Number, Number] | None:
     """Heads, key-value heads and the sizes of a head, if the shapes are those of grouped-query attention.
 
@@ -212,7 +212,7 @@ def _grouped(
     return shapes[0][1], shapes[1][1], shapes[0][3], shapes[2][3]
 
 
-def _output(index: Index, product: Node) -> tuple[Node, bool, list[Node]]:
+def combined_heads(index: Index, product: Node) -> tuple[Node, bool, list[Node]]:
     """The combined heads after their transposition and cast, whether heads still come first, and the nodes there."""
 
     def accept(node: Node) -> bool:

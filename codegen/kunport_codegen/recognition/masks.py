@@ -132,8 +132,19 @@ def _judge(index: Index, whole: Node, inverted: bool) -> tuple[Number | None] | 
     return (next((each for each in found if isinstance(each, Scalar) and unwrap(each) > 0), seen),)
 
 
+def operand_mask(index: Index, arg: Any) -> Mask | None:
+    """The mask that an operand of an attention operator is: the graph's own or one made by hand, booleans included."""
+    mask, covered = _source(index, index.producer(arg))
+    if mask is not None:
+        return Mask(str(mask.args[0]), number(mask.args[1]), covered)
+    return _made_mask(index, index.producer(arg))
+
+
 def _made_mask(index: Index, node: Node | None) -> Mask | None:
-    """The mask that the source made by hand, from sizes alone: zeros for what is seen, very low numbers elsewhere."""
+    """The mask that the source made by hand, from sizes alone.
+
+    It has zeros for what is seen and very low numbers elsewhere, or is true for what is seen.
+    """
     if node is None or not index.constant(node.id):
         return None
     key: Any = "made mask", node.id
@@ -146,10 +157,10 @@ def _judge_made(index: Index, node: Node) -> Mask | None:
     values = _constant(index, Ref(node.id))
     if values is None or values.ndim < 2 or values.shape[-1] != values.shape[-2]:
         return None
-    hidden = values <= _HIDDEN
+    hidden = ~values if values.dtype == bool else values <= _HIDDEN
     kept = np.logical_not(hidden).reshape(-1, *values.shape[-2:])
     seen = _band(kept[0])
-    if seen is None or not np.all(hidden | (values == 0)) or not np.all(kept == kept[0]):
+    if seen is None or not np.all(hidden | (values == (values.dtype == bool))) or not np.all(kept == kept[0]):
         return None
     covered = index.ancestors(node.id)
     numbers = [number(arg) for each in covered for arg in (*each.args, *each.kwargs.values())]

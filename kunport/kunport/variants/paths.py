@@ -187,6 +187,9 @@ def rows(model: Model, source: Projection, way: Way, tensor: int) -> Rows | None
     except (UnevaluableError, IndexError):
         return None
     found = np.unique(values)
+    # Arithmetic on the way, an unrecognised rotation say, makes numbers that are no rows.
+    if np.iscomplexobj(found) or not np.all(np.isin(found, np.arange(sizes[-1]))):
+        return None
     breaks = int(np.count_nonzero(np.diff(found) != 1))
     return Rows(tuple(int(each) for each in found), breaks + 1)
 

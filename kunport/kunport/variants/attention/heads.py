@@ -9,6 +9,7 @@ from __future__ import annotations
 from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Number
 
+from kunport.variants.fact import Fact
 from kunport.variants.paths import Site, part_rows
 from kunport.variants.variant import Example, Found, Variant
 
@@ -17,13 +18,18 @@ def read(site: Site) -> Found:
     """The four sizes, with the fields that they are computed from."""
     fact, model = site.fact, site.layer.model
     yield "attention.heads", model.fact(fact.heads, fact.where)
-    yield "attention.kv_heads", model.fact(_kv_heads(site), fact.where)
+    kv_heads = _kv_heads(site)
+    if kv_heads is None:
+        reason = f"{fact.where}: the rows of the weight that keys share with others cannot be followed"
+        yield "attention.kv_heads", Fact(None, fact.where, reason=reason)
+    else:
+        yield "attention.kv_heads", model.fact(kv_heads, fact.where)
     yield "attention.head_dim", model.fact(fact.head_dim, fact.where)
     yield "attention.value_dim", model.fact(fact.value_dim, fact.where)
 
 
-def _kv_heads(site: Site) -> Number:
-    """The heads of keys that the weights make: some models repeat them before attention."""
+def _kv_heads(site: Site) -> Number | None:
+    """The heads of keys that the weights make, since some models repeat them before attention; None if not known."""
     fact = site.fact
     heads, dim = int(unwrap(fact.kv_heads)), int(unwrap(fact.head_dim))
     if site.key.latent or len(site.key.projections) != 1:
@@ -32,8 +38,12 @@ def _kv_heads(site: Site) -> Number:
     fused = source.weight in {each.weight for each in (*site.query.projections, *site.value.projections)}
     if source.node.shape is None:
         return fact.kv_heads
-    found = part_rows(site, source, site.key, fact.key) if fused else None
-    made = unwrap(source.node.shape[-1]) if not fused else len(found.numbers) if found is not None else heads * dim
+    made = int(unwrap(source.node.shape[-1]))
+    if fused:
+        found = part_rows(site, source, site.key, fact.key)
+        if found is None:
+            return None
+        made = len(found.numbers)
     return made // dim if 0 < made < heads * dim and made % dim == 0 else fact.kv_heads
 
 

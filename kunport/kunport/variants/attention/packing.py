@@ -55,7 +55,7 @@ def _order(site: Site, fused: list[Way], tensors: list[int]) -> str | None:
         return "qkv_concatenated"
     if runs[-1] == kv_heads:
         return "qkv_per_head" if heads == kv_heads else "qkv_per_group"
-    return "interleaved"
+    return "interleaved" if runs[-1] > kv_heads else None
 
 
 VARIANT = Variant(
