@@ -107,7 +107,7 @@ def validate(
         checkpoint: folder of configuration and weights.
         analysis: whose graph is then executed as it is and compared as well.
         on_stage: told of each stage when it starts and when it ends.
-        **options: of `kunport.validation.validate`: batch sizes, prompts, seed, tokens, limits.
+        **options: of `kunport.validation.validate`: batch sizes, prompts, seed, tokens, limits, trust_remote_code.
 
     Raises:
         KunportError: the input or the call is wrong, so that there is nothing to judge.

@@ -14,7 +14,8 @@ from kunport.analysis import Analysis
 from kunport.description import Description, describe
 from kunport.errors import NotPortableError
 from kunport.report.files import write_report
-from kunport.tiny_models.cases import Case, cases, find_case
+from kunport.tiny_models.cases import Case, case_of, cases
+from kunport.validation.own_code import runs_own_code
 from kunport.validation.report import FAILED, PASSED, RUNNING, Report, Stage
 
 OnStage = Callable[[Stage], None]
@@ -52,10 +53,12 @@ def run(model: str | Path, output: Path, on_stage: OnStage | None, options: Mapp
     folder = folder_for(analysis, output)
     check_replaceable(folder)
     checkpoint = analysis.checkpoint
+    if checkpoint is not None:  # before anything is written: validation would refuse it only then
+        runs_own_code(checkpoint, trusted=bool(options.get("trust_remote_code")))
     try:
         if checkpoint is None:
             api.check_understood(analysis)
-            name = str(case or find_case(analysis.architecture))
+            name = str(case or case_of(analysis.architecture, "Port the folder of a checkpoint."))
             checkpoint = output / "checkpoints" / name.replace(":", "-")
             stages.run("make tiny checkpoint", lambda: api.tiny(name, checkpoint), str)
             analysis = stages.run("analyze checkpoint", lambda: api.analyze(checkpoint), _size)

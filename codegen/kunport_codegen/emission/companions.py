@@ -72,15 +72,25 @@ def readme(model: LoweredModel, facts: Facts) -> str:
             opportunities=model.opportunities,
             guards=guards(model),
             whole=[str(refusal) for refusal in model.whole],
+            own_code=_is_of_own_code(model),
         )
     )
 
 
 def parity_test(model: LoweredModel) -> str:
-    """The test file."""
+    """The test file; a model that is not Transformers' own needs a checkpoint, and Hugging Face to run its code."""
     text = (
         environment()
         .get_template("test.py.jinja")
-        .render(architecture=model.graph.architecture, model_type=literal(model.graph.model_type))
+        .render(
+            architecture=model.graph.architecture,
+            model_type=literal(model.graph.model_type),
+            own_code=_is_of_own_code(model),
+        )
     )
     return format_python(text, f"test_{module_name(model.graph.model_type)}.py")
+
+
+def _is_of_own_code(model: LoweredModel) -> bool:
+    """Whether the source is not all Transformers' own."""
+    return not all(name.startswith("transformers/") for name in model.graph.sources)

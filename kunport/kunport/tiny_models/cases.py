@@ -58,3 +58,15 @@ def find_case(name: str) -> Case:
     close = difflib.get_close_matches(name, named, n=3)
     hint = f"Did you mean {' or '.join(close)}?" if close else "Name an architecture such as Olmo2ForCausalLM."
     raise KunportError(f"No tiny model is known for {name!r}.", hint)
+
+
+def case_of(architecture: str, cure: str) -> Case:
+    """The case to validate an architecture with, where no checkpoint was named.
+
+    Raises:
+        KunportError: there is none; with this cure, how to name a checkpoint.
+    """
+    for case in cases():
+        if case.architecture == architecture and not case.tag:
+            return case
+    raise KunportError(f"There is no tiny model of {architecture} to validate it with.", cure)

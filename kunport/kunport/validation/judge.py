@@ -35,6 +35,7 @@ def validate(
     prompts: Sequence[Sequence[int]] | None = None,
     seed: int = 0,
     tokens: int = 16,
+    trust_remote_code: bool = False,
     limits: Limits | None = None,
     on_stage: OnStage | None = None,
 ) -> Report:
@@ -52,6 +53,7 @@ def validate(
         prompts: token ids, at least as many prompts as the largest batch; by default random ragged ones.
         seed: of the prompts and of the engine.
         tokens: how many to generate for each prompt.
+        trust_remote_code: let reference and engine run the code in the checkpoint's folder, where that is its model.
         limits: what the adapter must meet.
         on_stage: told of each stage when it starts and when it ends, from one thread at a time.
 
@@ -60,7 +62,14 @@ def validate(
     """
     limits = limits or Limits()
     plan = make_plan(
-        adapter, checkpoint, batch_sizes=batch_sizes, dtype=dtype, prompts=prompts, seed=seed, tokens=tokens
+        adapter,
+        checkpoint,
+        batch_sizes=batch_sizes,
+        dtype=dtype,
+        prompts=prompts,
+        seed=seed,
+        tokens=tokens,
+        trust_remote_code=trust_remote_code,
     )
     report = _empty_report(plan, limits)
     stages = _Stages(report.stages, on_stage)

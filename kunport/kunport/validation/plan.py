@@ -12,6 +12,7 @@ from kunport_model_adapters.discovery import Adapter
 from kunport.errors import KunportError
 from kunport.validation.adapter import choose_adapter
 from kunport.validation.checkpoint import Checkpoint, read_checkpoint
+from kunport.validation.own_code import runs_own_code
 from kunport.validation.prompts import ragged_lengths, random_prompts, special_tokens, text_prompts
 
 _WHOLE_VOCABULARY = 4096  # entries; the engine hands log-probabilities over as Python lists, slow for many
@@ -30,6 +31,7 @@ class Plan:
         tokens: to generate for each prompt.
         batch_sizes: ascending; a batch of n runs the first n prompts.
         top: log-probabilities compared at a position, None for the whole vocabulary.
+        own_code: reference and engine run the checkpoint's own code.
     """
 
     adapter: Adapter | None
@@ -41,6 +43,7 @@ class Plan:
     dtype: str
     seed: int
     top: int | None
+    own_code: bool
 
     @property
     def longest(self) -> int:
@@ -50,7 +53,13 @@ class Plan:
     def job(self, output: Path) -> dict[str, Any]:
         """What both processes are told."""
         folder = str(self.checkpoint.folder.resolve())
-        return {"checkpoint": folder, "prompts": self.prompts, "tokens": self.tokens, "output": str(output)}
+        return {
+            "checkpoint": folder,
+            "trust_remote_code": self.own_code,
+            "prompts": self.prompts,
+            "tokens": self.tokens,
+            "output": str(output),
+        }
 
     def engine_job(self, output: Path) -> dict[str, Any]:
         return self.job(output) | {
@@ -73,6 +82,7 @@ def make_plan(
     prompts: Sequence[Sequence[int]] | None,
     seed: int,
     tokens: int,
+    trust_remote_code: bool,
 ) -> Plan:
     """Check the call and choose the requests.
 
@@ -86,6 +96,7 @@ def make_plan(
     if tokens < 1:
         raise KunportError(f"{tokens} tokens cannot be generated.", "Generate at least one.")
     source = read_checkpoint(checkpoint)
+    own_code = runs_own_code(checkpoint, trusted=trust_remote_code)
     chosen = None if adapter is None else choose_adapter(adapter, source.architecture)
     count = max(batch_sizes)
     if prompts is None:
@@ -97,7 +108,7 @@ def make_plan(
     vocabulary = source.config.get("vocab_size")
     whole = isinstance(vocabulary, int) and vocabulary <= _WHOLE_VOCABULARY
     sizes = tuple(sorted(set(batch_sizes)))
-    return Plan(chosen, source, requests, kind, tokens, sizes, dtype, seed, None if whole else _TOP)
+    return Plan(chosen, source, requests, kind, tokens, sizes, dtype, seed, None if whole else _TOP, own_code)
 
 
 def _own_prompts(source: Checkpoint, count: int, tokens: int, seed: int) -> tuple[list[list[int]], str]:

@@ -9,7 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from kunport.validation.processes.environment import engine_environment, reference_environment, threads_per_process
+from kunport.validation.processes.environment import (
+    engine_environment,
+    own_modules,
+    reference_environment,
+    threads_per_process,
+)
 from kunport.validation.processes.supervisor import OnStage, Outcome, Supervised
 
 
@@ -32,6 +37,7 @@ def run_both(
     def follow(name: str, environment: Mapping[str, str], job: Mapping[str, Any]) -> Outcome:
         command = [sys.executable, "-m", f"kunport.validation.{name}"]
         log = logs / f"{name}.log"
+        environment = own_modules(environment, logs / f"{name}-modules")
         with Supervised(
             name, command, environment=environment, log=log, stage_seconds=stage_seconds, on_stage=on_stage, stop=stop
         ) as process:

@@ -11,7 +11,7 @@ from kunport.validation.plan import Plan, make_plan
 
 def plan(adapter: Path | None, checkpoint: Path, **changes: Any) -> Plan:
     options: dict[str, Any] = {"batch_sizes": (1, 2, 4), "dtype": "float32", "prompts": None, "seed": 0, "tokens": 4}
-    return make_plan(adapter, checkpoint, **(options | changes))
+    return make_plan(adapter, checkpoint, **(options | {"trust_remote_code": False} | changes))
 
 
 def test_a_plan_for_a_small_model(tmp_path: Path) -> None:

@@ -79,6 +79,18 @@ def unknown_name(name: str, library: Installation) -> KunportError:
     return KunportError(f"{name} is no file, no folder and no class or model type of {library}.", cure)
 
 
+def is_of_own_code(folder: Path, raw: dict[str, Any]) -> bool:
+    """Whether ``auto_map`` makes the folder's own code the model: Transformers lacks the model type, or the class.
+
+    ``raw`` is the folder's ``config.json``.
+    """
+    auto, model_type = raw_config.auto_classes(raw), raw_config.text_field(raw, "model_type")
+    reference, library = auto.get("AutoModelForCausalLM"), installation()
+    if model_type in library.configs:
+        return _is_own_class(folder, reference, library.causal.get(str(model_type)))
+    return reference is not None or "AutoConfig" in auto
+
+
 def _from_folder(folder: Path) -> Target:
     raw = raw_config.read_raw_config(folder)
     names, auto = raw_config.architectures(raw), raw_config.auto_classes(raw)

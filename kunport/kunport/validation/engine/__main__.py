@@ -1,8 +1,9 @@
 """``python -m kunport.validation.engine``: run the engine and write down what it answers.
 
-The job: ``checkpoint``, ``prompts`` (lists of token ids), ``tokens`` (to generate), ``batch_sizes``, ``dtype``,
-``context``, ``page`` (tokens), ``kv_cache_bytes``, ``top`` (log-probabilities a position, -1 for all), ``seed`` and
-``output`` (folder for `Observed`). One engine serves all batch sizes: a batch of n runs the first n prompts at once.
+The job: ``checkpoint``, ``trust_remote_code`` (whether to run its code), ``prompts`` (lists of token ids), ``tokens``
+(to generate), ``batch_sizes``, ``dtype``, ``context``, ``page`` (tokens), ``kv_cache_bytes``, ``top``
+(log-probabilities a position, -1 for all), ``seed`` and ``output`` (folder for `Observed`). One engine serves all batch
+sizes: a batch of n runs the first n prompts at once.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ def engine(job: Mapping[str, Any]) -> LLM:
     """
     return LLM(
         model=job["checkpoint"],
+        trust_remote_code=job["trust_remote_code"],
         skip_tokenizer_init=True,
         dtype=job["dtype"],
         seed=job["seed"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 _COMMON = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
@@ -34,3 +35,11 @@ def engine_environment(adapter: Path | None, threads: int) -> dict[str, str]:
     if adapter is not None:
         environment["KUNPORT_ADAPTER_PATH"] = str(adapter)
     return environment
+
+
+def own_modules(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The environment in which Transformers copies a checkpoint's code to ``folder`` before it runs it.
+
+    Two processes that copy to the same place at once could import half of a file.
+    """
+    return {**environment, "HF_MODULES_CACHE": str(folder)}

@@ -22,7 +22,12 @@ from pathlib import Path
 from typing import IO
 
 from kunport.errors import KunportError
-from kunport.validation.processes.environment import engine_environment, reference_environment, threads_per_process
+from kunport.validation.processes.environment import (
+    engine_environment,
+    own_modules,
+    reference_environment,
+    threads_per_process,
+)
 
 # What each kind of process imports. The reference stays free of vLLM, which adds configurations to Transformers.
 _REFERENCE, _ENGINE = "kunport.validation.reference", "kunport.validation.engine"
@@ -74,6 +79,7 @@ def warm() -> Iterator[None]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kunport-")))
         for number, (module, environment) in enumerate(environments.items()):
+            environment = own_modules(environment, folder / f"{number}-modules")
             _serving[module] = Server(folder / str(number), IMPORTS[module], environment)
             stack.callback(_serving[module].close)
             stack.callback(_serving.pop, module)

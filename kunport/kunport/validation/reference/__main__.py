@@ -1,7 +1,7 @@
 """``python -m kunport.validation.reference``: run the reference and write down what it computes.
 
-The job: ``checkpoint``, ``prompts`` (lists of token ids), ``tokens`` (to generate), ``output`` (folder for `Expected`)
-and ``graph`` (a pickled model graph that kunport made, or null).
+The job: ``checkpoint``, ``trust_remote_code`` (whether to run its code), ``prompts`` (lists of token ids), ``tokens``
+(to generate), ``output`` (folder for `Expected`) and ``graph`` (a pickled model graph that kunport made, or null).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main() -> None:
 
         facts["versions"] = {"torch": torch.__version__, "transformers": transformers.__version__}
     with channel.stage("load") as facts:
-        model, facts["unused"] = load(Path(job["checkpoint"]))
+        model, facts["unused"] = load(Path(job["checkpoint"]), trust_remote_code=job["trust_remote_code"])
         facts["parameters"] = parameter_count(model)
         facts["detail"] = f"{type(model).__name__}, {facts['parameters'] / 1e6:.1f} M parameters"
     with channel.stage("prompts") as facts:

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from kunport.errors import KunportError
 
 
-def load(checkpoint: Path) -> tuple[torch.nn.Module, list[str]]:
+def load(checkpoint: Path, *, trust_remote_code: bool = False) -> tuple[torch.nn.Module, list[str]]:
     """The model in float32 on the CPU, attention and experts eager, and the checkpoint's keys that it does not use.
 
     Raises:
@@ -25,6 +25,7 @@ def load(checkpoint: Path) -> tuple[torch.nn.Module, list[str]]:
         attn_implementation="eager",
         experts_implementation="eager",
         local_files_only=True,
+        trust_remote_code=trust_remote_code,
         ignore_mismatched_sizes=True,  # reported below, with the tensor's name
         output_loading_info=True,
     )

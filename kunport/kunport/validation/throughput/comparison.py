@@ -107,6 +107,7 @@ def compare_throughput(
     lengths = [prompt_tokens] * requests
     job = {
         "checkpoint": str(checkpoint.resolve()),
+        "trust_remote_code": False,  # the native side is one of vLLM's own models
         "prompts": random_prompts(lengths, source.vocabulary, seed, special_tokens(source.config)),
         "tokens": tokens,
         "batch_sizes": [requests],
