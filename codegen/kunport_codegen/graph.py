@@ -208,6 +208,8 @@ class Graph:
         notes: what the analysis wants a reader to know (a branch not taken on a size, say).
         sizes: decisions taken on sizes: the graph holds for inputs of which they are true.
         states: what the run leaves in the cache, by path; empty where it was read without one.
+        ignored: regular expressions of checkpoint keys that loading leaves aside where the model has no place for them;
+            they are searched for in a key, and come from the source as they are.
     """
 
     architecture: str
@@ -224,6 +226,7 @@ class Graph:
     notes: list[str] = field(default_factory=list)
     sizes: list[Guard] = field(default_factory=list)
     states: dict[str, Arg] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
     output: Arg = None
 
     def unknowns(self) -> list[Node]:

@@ -12,7 +12,8 @@ from typing import Any
 from kunport_codegen.emission.findings import findings, lines
 from kunport_codegen.emission.formatting import format_python
 from kunport_codegen.emission.identifiers import literal, module_name
-from kunport_codegen.emission.templates import environment
+from kunport_codegen.emission.loading import reordered
+from kunport_codegen.emission.templates import code, environment
 from kunport_codegen.emission.values import render
 from kunport_codegen.facts import Facts
 from kunport_codegen.lowering import LoweredModel
@@ -35,6 +36,7 @@ def manifest(model: LoweredModel, files: Mapping[str, str]) -> str:
         "guards": guards(model),
         "fused": model.fused,
         "opportunities": [{"op": each.op, "class": each.cls, "where": str(each.where)} for each in model.opportunities],
+        "not_ignored": model.weights.ignored.untold,
         "single_rank": [str(refusal) for refusal in model.whole],
         "versions": {name: version for name, others in _DISTRIBUTIONS.items() if (version := _version(others))},
         "sources": dict(sorted(graph.sources.items())),
@@ -71,6 +73,8 @@ def readme(model: LoweredModel, facts: Facts) -> str:
             fused=model.fused,
             opportunities=model.opportunities,
             guards=guards(model),
+            reordered=" and ".join(map(code, reordered(model.weights))),
+            untold=model.weights.ignored.untold,
             whole=[str(refusal) for refusal in model.whole],
             own_code=_is_of_own_code(model),
         )

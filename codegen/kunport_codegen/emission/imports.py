@@ -14,6 +14,7 @@ _HOMES = {
     "ClassVar": "typing",
     "torch": "",
     "nn": "torch",
+    "AdapterError": "kunport_model_adapters.errors",
     "HeadsRMSNorm": "kunport_model_adapters.norms",
     "check_guards": "kunport_model_adapters.guards",
     "ungroup_qkv": "kunport_model_adapters.weights",

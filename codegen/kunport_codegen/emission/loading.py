@@ -7,6 +7,7 @@ from typing import Any
 
 from kunport_codegen.emission.identifiers import literal
 from kunport_codegen.emission.values import render
+from kunport_codegen.lowering.flow import basename
 from kunport_codegen.lowering.members import Regroup
 from kunport_codegen.lowering.weights import WeightMap
 
@@ -38,7 +39,12 @@ def load_lines(weights: WeightMap) -> list[str]:
     if weights.regroups:
         lines.append("weights = ((name, self._sort_rows(name, weight)) for name, weight in weights)")
     mapping = ", mapper=self.hf_to_vllm_mapper" if mapper(weights) else ""
-    return [*lines, f"return AutoWeightsLoader(self).load_weights(weights{mapping})"]
+    ignored = "".join(
+        f", ignore_unexpected_{place}=[{', '.join(map(literal, texts))}]"
+        for place, texts in (("prefixes", weights.ignored.prefixes), ("suffixes", weights.ignored.suffixes))
+        if texts
+    )
+    return [*lines, f"return AutoWeightsLoader(self{ignored}).load_weights(weights{mapping})"]
 
 
 def sort_lines(weights: WeightMap) -> list[str]:
@@ -48,6 +54,11 @@ def sort_lines(weights: WeightMap) -> list[str]:
         lines.append(f"if {literal(_part(regroup.path))} in name:")
         lines.append(f"    return {_sorted(regroup)}")
     return [*lines, "return weight"] if lines else []
+
+
+def reordered(weights: WeightMap) -> list[str]:
+    """Names of the layers whose rows are sorted."""
+    return list(dict.fromkeys(basename(regroup.path) for regroup in weights.regroups))
 
 
 def _part(path: str) -> str:

@@ -9,7 +9,7 @@ from kunport_codegen.emission.classes import forward_of
 from kunport_codegen.emission.constructor import Constructor, construction
 from kunport_codegen.emission.descriptions import docstring
 from kunport_codegen.emission.identifiers import EmissionError, identifier, literal
-from kunport_codegen.emission.loading import dictionary, load_lines, mapper, sort_lines
+from kunport_codegen.emission.loading import dictionary, load_lines, mapper, reordered, sort_lines
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import Op, basename
@@ -27,6 +27,7 @@ class OuterSource:
     packed: str
     mapper: str
     embeddings: str
+    unquantised: str
     single_rank: str
     inner: str
     setup: list[str]
@@ -52,14 +53,15 @@ def outer_source(model: LoweredModel, body: Body) -> OuterSource:
     """The outer model's text."""
     table = next(step.member for step in body.steps if step.member is not None and "Embedding" in step.member.factory)
     inner = identifier(basename(body.path))
-    packed = model.weights.packed
+    lora = supports_lora(model)
     return OuterSource(
         name=identifier(model.graph.architecture),
         doc=docstring("The model with its head", model.root.where),
-        bases=["SupportsLoRA", "SupportsPP"] if supports_lora(model) else ["SupportsPP"],
-        packed=dictionary(packed) if packed else "",
+        bases=["SupportsLoRA", "SupportsPP"] if lora else ["SupportsPP"],
+        packed=_packed(model, lora),
         mapper=mapper(model.weights),
-        embeddings=_embeddings(table) if supports_lora(model) else "",
+        embeddings=_embeddings(table) if lora else "",
+        unquantised=_unquantised(model),
         single_rank=_single_rank(model),
         inner=inner,
         setup=_setup(model, inner, table),
@@ -70,8 +72,11 @@ def outer_source(model: LoweredModel, body: Body) -> OuterSource:
 
 
 def supports_lora(model: LoweredModel) -> bool:
-    """Whether every weight is in a layer that the engine can adapt: no experts, no matrices of the model's own."""
-    return all(
+    """Whether every weight is in a layer that the engine can adapt: no experts, no matrices of the model's own.
+
+    Nor are rows reordered: an adapter's matrices would be loaded in the checkpoint's order.
+    """
+    return not model.weights.regroups and all(
         step.name != "parameter" and (step.member is None or step.member.factory != "FusedMoEFactory")
         for step in _steps(model.root)
     )
@@ -86,6 +91,24 @@ def _steps(body: Body) -> Iterable[Op]:
 
 def _embeddings(table: Member) -> str:
     return dictionary({identifier(table.name): "input_embeddings", "lm_head": "output_embeddings"})
+
+
+def _packed(model: LoweredModel, lora: bool) -> str:
+    """The packed layers. One that is packed in the checkpoint too is named for LoRA's sake only, which needs it."""
+    packed = {name: parts for name, parts in model.weights.packed.items() if lora or parts != [name]}
+    return dictionary(packed) if packed else ""
+
+
+def _unquantised(model: LoweredModel) -> str:
+    """The arguments of the error about quantised weights; "" where they are taken.
+
+    Scales, zero points and packed rows do not lie as the rows do, so reordering them would give wrong weights.
+    """
+    if not model.weights.regroups:
+        return ""
+    names = " and ".join(reordered(model.weights))
+    problem = f"This adapter takes no quantised weights, because it reorders the rows of {names}."
+    return f"{literal(problem)}, {literal('Serve the checkpoint as it was before, without quantization.')}"
 
 
 def _single_rank(model: LoweredModel) -> str:

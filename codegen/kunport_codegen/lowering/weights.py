@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from kunport_codegen.graph import Graph, Rename
 from kunport_codegen.lowering.flow import basename, parent
+from kunport_codegen.lowering.ignored import Ignored, ignored
 from kunport_codegen.lowering.members import Member, Regroup
 
 Shard = str | int | None
@@ -32,6 +33,7 @@ class WeightMap:
         stacked: part of a name -> the packed layer's and the shard.
         packed: packed layer -> the names it has in the checkpoint.
         regroups: fused weights whose rows are to be reordered, each once for all layers (numbers as ``*``).
+        ignored: what is left aside where the model has no place for it.
     """
 
     regexes: dict[str, str | None] = field(default_factory=dict)
@@ -40,6 +42,7 @@ class WeightMap:
     stacked: dict[str, tuple[str, Shard]] = field(default_factory=dict)
     packed: dict[str, list[str]] = field(default_factory=dict)
     regroups: list[Regroup] = field(default_factory=list)
+    ignored: Ignored = field(default_factory=Ignored)
 
     def map(self, name: str) -> tuple[str, Shard] | None:
         """What the loader makes of a name; None if it drops the tensor."""
@@ -97,6 +100,7 @@ def weight_map(graph: Graph, members: Iterable[Member], raw: Iterable[str], regr
         if general not in (known.path for known in result.regroups):
             result.regroups.append(Regroup(general, regroup.groups, regroup.sizes, regroup.order, regroup.heads))
     _check(result, tensors)
+    result.ignored = ignored(graph.ignored, result.map)
     return result
 
 

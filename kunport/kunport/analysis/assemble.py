@@ -37,13 +37,16 @@ class Reading:
         graph: the model graph, its renames left empty.
         pretrained: path, class and model type of each pretrained model in the tree, the root first.
         base: the name that the root gives its base model.
-        ignored: regular expressions of checkpoint keys that loading leaves aside where the tree has no place for them.
     """
 
     graph: Graph
     pretrained: list[tuple[str, str, str]]
     base: str
-    ignored: list[str]
+
+    @property
+    def ignored(self) -> list[str]:
+        """See `Graph.ignored`."""
+        return self.graph.ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +110,8 @@ def assemble(
     """
     made = construct(module, architecture, roots, config, config_class)
     graph = graph_of(made, logits(run(made, symbol("sequence", length))))
-    base, ignored = class_constant(made.interpreter, made.model, _BASE) or "", _ignored(made.interpreter, made.tree)
-    return Reading(graph, list(map(_pretrained, made.tree.pretrained)), base, ignored)
+    base = class_constant(made.interpreter, made.model, _BASE) or ""
+    return Reading(graph, list(map(_pretrained, made.tree.pretrained)), base)
 
 
 def construct(
@@ -211,6 +214,7 @@ def graph_of(made: Construction, output: Value) -> Graph:
         sources={name: file.digest for name, file in sorted(interpreter.names.files.items())},
         notes=trace.notes,
         sizes=list(trace.sizes.values()),
+        ignored=_ignored(interpreter, tree),
         output=result,
     )
 

@@ -121,3 +121,9 @@ def test_configuration_fields_can_be_replaced():
         str(analyze("llama", config={"num_hidden_layers": 2, "hidden_act": "gelu"}).graph.guards).count("'gelu'") == 1
     )
     assert len(analyze("llama", config={"num_hidden_layers": 1}).graph.modules) < 30
+
+
+@pytest.mark.parametrize("case", ["gpt_neox", "qwen3_next", "llama"])
+def test_names_that_loading_leaves_aside_are_in_the_graph(case, tmp_path):
+    analysis, model = read(case, tmp_path)
+    assert analysis.graph.ignored == list(model._keys_to_ignore_on_load_unexpected or [])
