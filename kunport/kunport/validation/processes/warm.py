@@ -73,6 +73,9 @@ class Server:
 @contextmanager
 def warm() -> Iterator[None]:
     """Processes of `IMPORTS` that start inside begin as forks of a server each, which ends with the context."""
+    if _serving:  # a context around this one has them
+        yield
+        return
     threads = threads_per_process(2)
     # What libraries read from the environment when they are imported must be there already.
     environments = {_REFERENCE: reference_environment(threads), _ENGINE: engine_environment(None, threads)}

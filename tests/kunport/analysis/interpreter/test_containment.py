@@ -27,7 +27,6 @@ NOT_UNDERSTOOD = {
     "y = y @ y": "matmul",
     "async def z(): await y\n    y = z()": "coroutine",
     "y = [each async for each in y]": "asynchronous",
-    "yield y": "",
     "y = y.view(torch.int8)": "dtype",
     "while True: pass": "",
 }

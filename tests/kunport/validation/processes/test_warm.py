@@ -132,8 +132,12 @@ def gone(group: int) -> bool:
     return False
 
 
-def test_outside_of_the_context_processes_are_their_own() -> None:
+def test_outside_of_the_context_processes_are_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm, "_serving", {})
     with warm.warm():
+        assert all(map(warm.is_warm, warm.IMPORTS))
+        with warm.warm():
+            pass
         assert all(map(warm.is_warm, warm.IMPORTS))
         servers = [warm._serving[module] for module in warm.IMPORTS]
     assert not any(map(warm.is_warm, warm.IMPORTS))
