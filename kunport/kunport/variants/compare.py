@@ -58,11 +58,15 @@ class Difference:
     @property
     def weight(self) -> float:
         """How much the difference says about the architecture."""
-        return 0.1 if is_size(self.key) else 3.0 if _plain(self.key) in _HEAVY else 1.0
+        return _weight(self.key)
 
     def as_dict(self) -> dict[str, Any]:
         left, right = ([held.as_dict() for held in side] for side in (self.left, self.right))
         return {"key": self.key, "left": left, "right": right}
+
+
+def _weight(key: str) -> float:
+    return 0.1 if is_size(key) else 3.0 if _plain(key) in _HEAVY else 1.0
 
 
 def compare(left: ModelFacts, right: ModelFacts) -> list[Difference]:
@@ -95,6 +99,26 @@ Sides = tuple[Side, Side]
 _ABSENT = (Held(None, ()),)
 
 
+def least_distance(left: Summary, right: Summary) -> float:
+    """What two models differ by at least: the weights of keys that are no norm's, which may be paired in many ways."""
+    keys = left.keys() | right.keys()
+    apart = [key for key in keys if left.get(key) is None or left.get(key) != right.get(key)]
+    return sum(_weight(key.partition(" ")[2]) for key in apart)
+
+
+Summary = dict[str, frozenset[tuple[str, float]] | None]
+
+
+def summary_of(sides: Sides) -> Summary:
+    """The shares of every key that is no norm's, None where something is opaque."""
+    return {
+        f"{part} {key}": None if _is_opaque(held) else frozenset(_shares(held).items())
+        for part, side in enumerate(sides)
+        for key, held in side.items()
+        if not key.startswith("norm[")
+    }
+
+
 def sides_of(facts: ModelFacts) -> Sides:
     """What is compared: the model's facts, and those of its layers."""
     return _model(facts), _layers(facts)
@@ -119,9 +143,13 @@ def _layers(facts: ModelFacts) -> Side:
 
 
 def _agree(left: tuple[Held, ...] | None, right: tuple[Held, ...] | None) -> bool:
-    if left is None or right is None or any(held.fact and held.fact.reason for held in (*left, *right)):
+    if left is None or right is None or _is_opaque(left) or _is_opaque(right):
         return False
     return _shares(left) == _shares(right)
+
+
+def _is_opaque(side: tuple[Held, ...]) -> bool:
+    return any(held.fact and held.fact.reason for held in side)
 
 
 def _shares(side: tuple[Held, ...]) -> dict[str, float]:

@@ -2,6 +2,7 @@ import pytest
 from kunport.analysis import analyze
 from kunport.tiny_models.cases import cases
 from kunport.variants import read_facts
+from kunport.variants.compare import differences, distance, sides_of
 from kunport.variants.known import find_nearest, known_models, pack
 from kunport.variants.known.table import read_known
 
@@ -34,3 +35,14 @@ def test_a_model_of_the_table_is_nearest_to_one_of_its_family():
 def test_a_model_without_layers_is_near_to_nothing():
     facts = known_models()["llama"]
     assert find_nearest(type(facts)("X", "x", facts.model, ())) is None
+
+
+def test_the_bound_spares_comparisons_and_changes_no_answer():
+    models = known_models()
+    for facts in list(models.values())[::17]:
+        ours = sides_of(facts)
+        others = {name: each for name, each in models.items() if each.architecture != facts.architecture and each.kinds}
+        ranked = {name: differences(ours, sides_of(each)) for name, each in others.items()}
+        best = min(ranked, key=lambda name: (distance(ranked[name]), len(ranked[name]), name))
+        nearest = find_nearest(facts)
+        assert nearest is None or (nearest.model_type, nearest.distance) == (best, distance(ranked[best]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kunport.variants.compare import Difference, differences, distance, sides_of
+from kunport.variants.compare import Difference, differences, distance, least_distance, sides_of, summary_of
 from kunport.variants.fact import ModelFacts
 from kunport.variants.known.table import known_models
 
@@ -34,10 +34,17 @@ def find_nearest(facts: ModelFacts) -> Nearest | None:
         return None
     best: tuple[float, int, str, list[Difference]] | None = None
     ours = sides_of(facts)
-    for name, other in sorted(known_models().items()):
-        if other.architecture == facts.architecture or not other.kinds:
-            continue
-        found = differences(ours, sides_of(other))
+    others = {
+        name: sides_of(other)
+        for name, other in known_models().items()
+        if other.architecture != facts.architecture and other.kinds
+    }
+    summary = summary_of(ours)
+    bounds = {name: least_distance(summary, summary_of(theirs)) for name, theirs in others.items()}
+    for name in sorted(others, key=lambda each: (bounds[each], each)):
+        if best is not None and bounds[name] > best[0] + 1e-9:
+            break
+        found = differences(ours, others[name])
         rank = distance(found), len(found), name, found
         if best is None or rank[:3] < best[:3]:
             best = rank
