@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+
+from kunport.validation.processes.warm import warm
 
 import kunport
 
@@ -32,7 +34,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     print(ROW.format(*HEADER), flush=True)
-    with ProcessPoolExecutor(options.jobs) as pool:
+    with warm(), ThreadPoolExecutor(options.jobs) as pool:
         passed = list(pool.map(partial(_row, output=options.output), options.models))
     print(f"{sum(passed)} of {len(passed)} passed")
     return 0 if all(passed) else 1
