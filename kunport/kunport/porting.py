@@ -53,11 +53,11 @@ def run(model: str | Path, output: Path, on_stage: OnStage | None, options: Mapp
     folder = folder_for(analysis, output)
     check_replaceable(folder)
     checkpoint = analysis.checkpoint
-    if checkpoint is not None:  # before anything is written: validation would refuse it only then
-        runs_own_code(checkpoint, trusted=bool(options.get("trust_remote_code")))
     try:
-        if checkpoint is None:
-            api.check_understood(analysis)
+        api.check_understood(analysis)
+        if checkpoint is not None:  # before anything is written: validation would refuse it only then
+            runs_own_code(checkpoint, trusted=bool(options.get("trust_remote_code")))
+        else:
             name = str(case or case_of(analysis.architecture, "Port the folder of a checkpoint."))
             checkpoint = output / "checkpoints" / name.replace(":", "-")
             stages.run("make tiny checkpoint", lambda: api.tiny(name, checkpoint), str)
