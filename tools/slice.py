@@ -1,6 +1,6 @@
 """Ports the first slice of architectures and prints a table: what CI keeps, at full length.
 
-python tools/slice.py [MODEL ...] [--output DIR] [--jobs N]
+python tools/slice.py [MODEL ...] [--output DIR]
 
 Columns: the executed graph's largest relative error, the largest error of a log-probability over all batch sizes,
 greedy tokens equal of those compared, lines of the model file, seconds of analysis, generation, and of all.
@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from kunport.validation.processes.warm import warm
@@ -31,11 +29,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=SLICE)
     parser.add_argument("--output", type=Path, default=Path("build/slice"))
-    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     print(ROW.format(*HEADER), flush=True)
-    with warm(), ThreadPoolExecutor(options.jobs) as pool:
-        passed = list(pool.map(partial(_row, output=options.output), options.models))
+    with warm():
+        passed = [_row(model, options.output) for model in options.models]
     print(f"{sum(passed)} of {len(passed)} passed")
     return 0 if all(passed) else 1
 
