@@ -64,5 +64,5 @@ def _mask(index: Index, options: dict[str, Any]) -> Mask | None:
     """What hides keys: the operator's own causal mask, or its operand; None where that is not understood."""
     added = options.get("attn_mask")
     if added is not None:
-        return None if unwrap(options.get("is_causal")) else operand_mask(index, added)
+        return None if unwrap(options.get("is_causal")) else operand_mask(index, index.producer(added))
     return Mask("causal" if unwrap(options.get("is_causal")) else "bidirectional")

@@ -8,12 +8,13 @@ as they are (``contiguous``, dropout).
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from kunport_codegen.expression import Scalar, apply, unwrap
 from kunport_codegen.facts import Number
 from kunport_codegen.graph import DType, Graph, Node, Ref, refs
 
+T = TypeVar("T")
 # The user that stands for the graph's own result.
 OUTPUT = -1
 FLOAT32 = DType("float32")
@@ -29,7 +30,7 @@ class Index:
         self.order = {identifier: position for position, identifier in enumerate(self.nodes)}
         self.users: dict[int, list[int]] = {}
         self._constant: dict[int, bool] = {}
-        self.judged: dict[Any, Any] = {}  # by spelling, so that what every layer has is judged once
+        self._judged: dict[Any, Any] = {}
         live: set[int] = set()
         pending = [(source, OUTPUT) for source in refs(graph.output)]
         while pending:
@@ -53,6 +54,13 @@ class Index:
         """The one node that reads a tensor, None where there are several or the graph returns it."""
         users = self.users.get(node.id, ())
         return self.nodes.get(users[0]) if len(users) == 1 else None
+
+    def once(self, key: Any, judge: Callable[[], T]) -> T:
+        """What ``judge`` gives, asked once for a key: what is spelled the same in every layer is judged once."""
+        if key not in self._judged:
+            self._judged[key] = judge()
+        found: T = self._judged[key]
+        return found
 
     def strip(self, node: Node | None, *ops: str) -> Node | None:
         """The tensor behind any number of the given operators, along their first operand."""

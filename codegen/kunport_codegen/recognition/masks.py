@@ -33,15 +33,12 @@ def added_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
     if node.op != "add" or len(node.args) != 2 or node.kwargs:
         return None
     for scores, added in (node.args, node.args[::-1]):
-        mask, covered = _source(index, index.producer(added))
-        tensor = index.producer(scores)
-        if tensor is None or sizes(tensor) != sizes(node):
+        tensor, made = index.producer(scores), index.producer(added)
+        if tensor is None or made is None or sizes(tensor) != sizes(node):
             continue
-        if mask is not None:
-            kind, window = mask.args
-            return tensor, Mask(str(kind), number(window), covered)
-        if (made := _made_mask(index, index.producer(added))) is not None:
-            return tensor, made
+        booleans = made.dtype is not None and made.dtype.name == "bool"  # which add ones and hide nothing
+        if not booleans and (mask := operand_mask(index, made)) is not None:
+            return tensor, mask
     return None
 
 
@@ -110,10 +107,8 @@ def _window(index: Index, node: Node | None, inverted: bool) -> tuple[Number | N
     whole = index.producer(node.args[0]) if node is not None and node.op == "getitem" else None
     if node is None or whole is None:
         return (None,)
-    key: Any = "window", inverted, spelled(index, index.ancestors(whole.id), {})
-    if key not in index.judged:
-        index.judged[key] = _judge(index, whole, inverted)
-    return index.judged[key]  # type: ignore[no-any-return]
+    key = "window", inverted, spelled(index, index.ancestors(whole.id), {})
+    return index.once(key, lambda: _judge(index, whole, inverted))
 
 
 def _judge(index: Index, whole: Node, inverted: bool) -> tuple[Number | None] | None:
@@ -132,12 +127,12 @@ def _judge(index: Index, whole: Node, inverted: bool) -> tuple[Number | None] | 
     return (next((each for each in found if isinstance(each, Scalar) and unwrap(each) > 0), seen),)
 
 
-def operand_mask(index: Index, arg: Any) -> Mask | None:
+def operand_mask(index: Index, node: Node | None) -> Mask | None:
     """The mask that an operand of an attention operator is: the graph's own or one made by hand, booleans included."""
-    mask, covered = _source(index, index.producer(arg))
+    mask, covered = _source(index, node)
     if mask is not None:
         return Mask(str(mask.args[0]), number(mask.args[1]), covered)
-    return _made_mask(index, index.producer(arg))
+    return _made_mask(index, node)
 
 
 def _made_mask(index: Index, node: Node | None) -> Mask | None:
@@ -147,10 +142,7 @@ def _made_mask(index: Index, node: Node | None) -> Mask | None:
     """
     if node is None or not index.constant(node.id):
         return None
-    key: Any = "made mask", node.id
-    if key not in index.judged:
-        index.judged[key] = _judge_made(index, node)
-    return index.judged[key]  # type: ignore[no-any-return]
+    return index.once(("made mask", node.id), lambda: _judge_made(index, node))
 
 
 def _judge_made(index: Index, node: Node) -> Mask | None:
