@@ -147,7 +147,8 @@ def _pretrained(model: Instance) -> tuple[str, str, str]:
 def _ignored(interpreter: Interpreter, tree: Tree) -> list[str]:
     declared = [class_constant(interpreter, model, _IGNORED) for model in tree.pretrained]
     patterns = [each for group in declared if isinstance(group, list | tuple | set) for each in group]
-    return list(dict.fromkeys(each for each in patterns if isinstance(each, str)))
+    # Sorted: Transformers keeps some of them in a set, whose order is another in every process.
+    return sorted({each for each in patterns if isinstance(each, str)})
 
 
 def _load(interpreter: Interpreter, module: str, architecture: str) -> SourceClass:
