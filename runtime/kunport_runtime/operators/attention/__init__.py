@@ -1,0 +1,1 @@
+"""Attention over a paged cache, and the writes into it."""

@@ -1,0 +1,46 @@
+"""What the choice of an implementation has to know of a device: its kind, and what makes a probe of it stale."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+VARIABLE = "KUNPORT_DEVICE"
+
+
+def device_kind(device: torch.device) -> str:
+    """cpu, cuda or kunlun: what ``KUNPORT_DEVICE`` says (Kunlun's torch calls its devices cuda), else torch's word."""
+    return os.environ.get(VARIABLE) or device.type
+
+
+def fingerprint(device: torch.device) -> dict[str, str]:
+    """Device, driver and versions that kernels were tried with."""
+    known = {
+        "kind": device_kind(device),
+        "torch": torch.__version__,
+        "triton": _version("triton"),
+        "interpreted": os.environ.get("TRITON_INTERPRET", "0"),
+    }
+    if device.type != "cuda":
+        return known | {"device": platform.machine()}
+    properties = torch.cuda.get_device_properties(device)
+    return known | {
+        "device": f"{properties.name} {properties.major}.{properties.minor}",
+        "driver": str(getattr(torch._C, "_cuda_getDriverVersion", str)()),
+        "toolkit": str(torch.version.cuda),
+    }
+
+
+def capturing(device: torch.device) -> bool:
+    """Whether a graph is being captured, so that nothing may be tried now."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

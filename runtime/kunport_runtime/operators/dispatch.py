@@ -1,0 +1,191 @@
+"""Runs an operator: holds the call against its contract, chooses who runs it, counts, and replaces what fails.
+
+The choice is made once for each kind of call (dtypes, options and sizes that some limit is on) and remembered. An
+implementation that raises is out of service for its operator and dtype from then on, and the next provider takes the
+same call. Where the failed one may have changed an argument in place, a copy of that argument is used: copies are
+taken of the first call of each kind, when kernels are compiled. A later failure of such an operator cannot be undone,
+and raises.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from kunport_runtime.operators.accounting import Decision, Failure, Ledger, ledger
+from kunport_runtime.operators.binding import Binding, bind
+from kunport_runtime.operators.contract import Contract
+from kunport_runtime.operators.device import device_kind
+from kunport_runtime.operators.errors import OperatorFailedError, UnsupportedOperatorError
+from kunport_runtime.operators.implementation import REFERENCE, Implementation
+from kunport_runtime.operators.policy import BUILT_IN, Policy, policy_of_environment
+from kunport_runtime.operators.probe import Probes
+from kunport_runtime.operators.registry import Registry, registry
+
+_LARGEST_COPY = 64 << 20  # bytes; a pool of states is larger, and is not copied
+
+Key = tuple[object, ...]
+
+
+class Dispatcher:
+    """Chooses and runs. `dispatcher` is the one that everything uses.
+
+    Args:
+        registry: of contracts and implementations.
+        policy: who may run what; None for the environment's.
+        probes: what is known of implementations.
+        ledger: counts.
+    """
+
+    def __init__(self, registry: Registry, policy: Policy | None, probes: Probes, ledger: Ledger) -> None:
+        self.registry = registry
+        self.probes = probes
+        self.ledger = ledger
+        self._given = policy
+        self._decisions: dict[Key, Decision] = {}
+        self._deciding: dict[str, tuple[str, ...]] = {}
+        self._out_of_service: dict[tuple[str, str, str], str] = {}
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy in force.
+
+        Raises:
+            PolicyError: it cannot be read, or names what does not exist.
+        """
+        policy = self._given or policy_of_environment()
+        policy.check([each.name for each in self.registry.contracts()], self.registry.providers())
+        return policy
+
+    def use(self, policy: Policy) -> None:
+        """Put another policy in force, from the next call on."""
+        self._given = policy
+        self.__dict__.pop("policy", None)
+        self.forget()
+
+    def forget(self) -> None:
+        """Make every choice anew: for a registry that has changed."""
+        self._decisions.clear()
+        self._deciding.clear()
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """Run an operator and return its outputs: a tensor, a tuple of several, or None where it has none.
+
+        Raises:
+            ContractError: the call does not fit the contract.
+            UnsupportedOperatorError: nobody that may run it takes it.
+            FallbackError: see `demand_no_fallback`.
+            OperatorFailedError: an implementation failed and its call cannot be repeated.
+        """
+        contract = self.registry.contract(name)
+        call = bind(contract, arguments)
+        call.allocate_outputs()
+        while True:
+            decision = self.decide(call)
+            self.ledger.count(decision)
+            copies = {} if decision.proven else self._copy_updated(decision, call)
+            try:
+                decision.function(**call.arguments)
+            except torch.OutOfMemoryError:
+                raise  # of the device, not of the kernel
+            except Exception as error:
+                if decision.provider == REFERENCE:
+                    raise
+                self._take_out_of_service(decision, call, f"{type(error).__name__}: {error}")
+                if contract.updated and not copies:
+                    raise OperatorFailedError(
+                        f"{call} failed on {decision.provider} and may have changed its arguments ({error}).",
+                        "Repeat the request; another provider runs it from now on.",
+                    ) from error
+                for argument, copy in copies.items():
+                    call.arguments[argument].copy_(copy)
+                continue
+            decision.proven = True
+            break
+        outputs = tuple(call.arguments[each.name] for each in contract.outputs)
+        return outputs[0] if len(outputs) == 1 else outputs or None
+
+    def decide(self, call: Binding) -> Decision:
+        """Who runs a call.
+
+        Raises:
+            UnsupportedOperatorError: nobody.
+        """
+        contract = call.contract
+        names = self._deciding.get(contract.name)
+        if names is None:
+            names = self._deciding[contract.name] = self._names_that_decide(contract)
+        key = (contract.name, call.device, call.dtype, *(call.value(name) for name in names))
+        decision = self._decisions.get(key)
+        if decision is None:
+            decision = self._decisions[key] = self._choose(call)
+        return decision
+
+    def _names_that_decide(self, contract: Contract) -> tuple[str, ...]:
+        limits = list(contract.limits)
+        for implementation in self.registry.implementations(contract.name).values():
+            limits.extend(implementation.limits)
+        return tuple(sorted({name for limit in limits for name in limit.names()}))
+
+    def _choose(self, call: Binding) -> Decision:
+        contract = call.contract
+        beyond = [reason for limit in contract.limits if (reason := limit.refusal(call))]
+        if beyond:
+            raise UnsupportedOperatorError(f"No provider runs {call}: {beyond[0]}.", "The contract says what is taken.")
+        implementations = self.registry.implementations(contract.name)
+        skipped: list[tuple[str, str]] = []
+        for provider in self.candidates(contract.name, call.device):
+            implementation = implementations.get(provider)
+            reason = self._refusal(provider, implementation, call)
+            if implementation is not None and not reason:
+                return Decision(contract.name, provider, implementation.load(), tuple(skipped))
+            skipped.append((provider, reason))
+        tried = "; ".join(f"{provider}: {reason}" for provider, reason in skipped)
+        raise UnsupportedOperatorError(
+            f"No provider that the policy allows runs {call} ({tried or 'it allows none'}).",
+            f"Allow {REFERENCE}, which runs everything, in the policy.",
+        )
+
+    def candidates(self, operator: str, device: torch.device) -> tuple[str, ...]:
+        """Who is asked for an operator on a device, in order."""
+        own = [each for each in self.registry.implementations(operator) if each not in BUILT_IN]
+        return self.policy.candidates(operator, device_kind(device), own)
+
+    def _refusal(self, provider: str, implementation: Implementation | None, call: Binding) -> str:
+        """Why a provider does not run a call; "" where it does."""
+        if implementation is None:
+            return self.registry.absence(provider) or f"it has no {call.contract.name}"
+        if provider == REFERENCE:
+            return ""
+        if reason := self._out_of_service.get((call.contract.name, provider, call.dtype)):
+            return reason
+        if reason := implementation.refusal(call):
+            return reason
+        if not self.policy.probe:
+            return self.probes.loads(implementation)
+        reason = self.probes.verdict(call.contract, implementation, call.dtype, call.device)
+        if reason:
+            self._report(Failure(call.contract.name, provider, call.dtype, reason))
+        return reason
+
+    def _copy_updated(self, decision: Decision, call: Binding) -> dict[str, torch.Tensor]:
+        if decision.provider == REFERENCE:
+            return {}
+        tensors = {name: call.arguments[name] for name in call.contract.updated if call.arguments[name] is not None}
+        if sum(each.numel() * each.element_size() for each in tensors.values()) > _LARGEST_COPY:
+            return {}
+        return {name: each.clone() for name, each in tensors.items()}
+
+    def _take_out_of_service(self, decision: Decision, call: Binding, reason: str) -> None:
+        self._report(Failure(decision.operator, decision.provider, call.dtype, reason))
+        self._decisions.clear()
+
+    def _report(self, failure: Failure) -> None:
+        self._out_of_service[failure.operator, failure.provider, failure.dtype] = failure.reason
+        self.ledger.failures.append(failure)
+
+
+dispatcher = Dispatcher(registry, None, Probes(), ledger)
+call = dispatcher.call

@@ -1,0 +1,1 @@
+"""Experts: routing tokens to them, and their products."""

@@ -1,0 +1,61 @@
+"""An implementation of an operator, and the provider that it belongs to."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kunport_runtime.operators.limit import Limit
+
+if TYPE_CHECKING:
+    from kunport_runtime.operators.binding import Binding
+
+REFERENCE = "torch"
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """One provider's way to compute an operator.
+
+    Attributes:
+        operator: its name.
+        provider: whose it is.
+        function: takes the contract's arguments by keyword and returns nothing; or where it is,
+            ``package.module:function``, imported when it is first chosen, so that a module that does not import takes
+            only its own implementations out of service.
+        limits: what it does not take, beside the contract's limits.
+    """
+
+    operator: str
+    provider: str
+    function: Callable[..., None] | str
+    limits: tuple[Limit, ...] = ()
+
+    def load(self) -> Callable[..., None]:
+        """The function.
+
+        Raises:
+            Exception: whatever its module raises on import.
+        """
+        if not isinstance(self.function, str):
+            return self.function
+        module, _, name = self.function.partition(":")
+        loaded: Callable[..., None] = getattr(import_module(module), name)
+        return loaded
+
+    def refusal(self, call: Binding) -> str:
+        """Why it does not take a call; "" where it does."""
+        return next((reason for limit in self.limits if (reason := limit.refusal(call))), "")
+
+    def digest(self) -> str:
+        """Of the file that the function is in: a changed file is another implementation."""
+        path = inspect.getsourcefile(inspect.unwrap(self.load()))
+        return sha256(Path(path).read_bytes() if path else b"").hexdigest()[:16]
+
+    def __str__(self) -> str:
+        return f"{self.provider}'s {self.operator}"

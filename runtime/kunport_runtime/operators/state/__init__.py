@@ -1,0 +1,1 @@
+"""Operators that carry a state from token to token, ragged as attention is."""
