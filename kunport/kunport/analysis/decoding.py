@@ -28,6 +28,7 @@ from kunport.analysis.assemble import (
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.library import Target
 from kunport.analysis.memory import Memory
+from kunport.analysis.parameters import named as parameter_names
 from kunport.analysis.values import Bound, Function, Instance, SourceClass, Tensor, Value, is_subclass
 
 # What a model's output calls its cache, and its forward takes it by.
@@ -117,8 +118,7 @@ def _takes(interpreter: Interpreter, model: Instance, name: str) -> bool:
     function = method.function if isinstance(method, Bound) else method
     if not isinstance(function, Function):
         return False
-    parameters = function.node.params
-    return name in [each.name.value for each in (*parameters.params, *parameters.kwonly_params)]
+    return name in parameter_names(function.node.args)
 
 
 def _register_layers(interpreter: Interpreter, module: str) -> None:

@@ -6,15 +6,14 @@ dictionary, the hyperparameters one by one, or token ids under any name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import libcst as cst
+import ast
 
 from kunport.analysis.config.own_class import ABOUT
 from kunport.analysis.interpreter import Interpreter
 from kunport.analysis.interpreter.attributes import class_member
 from kunport.analysis.intrinsics.configurations import configuration
 from kunport.analysis.library.roots import fields_read
+from kunport.analysis.parameters import named, positional
 from kunport.analysis.values import Bound, Function, Instance, SourceClass, Value
 from kunport.errors import KunportError
 
@@ -32,17 +31,16 @@ def build(interpreter: Interpreter, cls: SourceClass, settings: Instance) -> Val
         KunportError: the model needs values that nothing gives.
     """
     function = class_member(interpreter, cls.mro, "__init__")
-    if not isinstance(function, Function) or isinstance(function.node, cst.Lambda):
+    if not isinstance(function, Function) or isinstance(function.node, ast.Lambda):
         return interpreter.instantiate(cls, [settings], {})
-    parameters, fields = function.node.params, settings.attributes
-    positional = _names(parameters.posonly_params, parameters.params)[1:]
-    names = positional + _names(parameters.kwonly_params)
-    if not names and not isinstance(parameters.star_arg, cst.Param):
-        wild = parameters.star_kwarg is not None
+    parameters, fields = function.node.args, settings.attributes
+    names, by_position = named(parameters)[1:], positional(parameters)[1:]
+    if not names and parameters.vararg is None:
+        wild = parameters.kwarg is not None
         given = {name: each for name, each in fields.items() if wild and name not in ABOUT}
         return interpreter.instantiate(cls, [], given)
     if not names or _is_whole(function, names, fields):
-        model = interpreter.instantiate(cls, [settings] if positional or not names else [], {})
+        model = interpreter.instantiate(cls, [settings] if by_position or not names else [], {})
         _check_fields(interpreter, cls, settings, names[0] if names else "config")
         return model
     required = [name for name in names if name not in function.defaults]
@@ -50,13 +48,9 @@ def build(interpreter: Interpreter, cls: SourceClass, settings: Instance) -> Val
         raise KunportError(
             f"{cls.name} is built from {', '.join(required)}, and nothing gives {', '.join(missing)}.", _CURE
         )
-    wild = parameters.star_kwarg is not None
+    wild = parameters.kwarg is not None
     given = {name: each for name, each in fields.items() if name in names or (wild and name not in ABOUT)}
     return interpreter.instantiate(cls, [], given)
-
-
-def _names(*groups: Sequence[cst.Param]) -> list[str]:
-    return [each.name.value for group in groups for each in group]
 
 
 def _is_whole(function: Function, names: list[str], fields: dict[str, Value]) -> bool:
@@ -66,13 +60,9 @@ def _is_whole(function: Function, names: list[str], fields: dict[str, Value]) ->
         return False
     if first.rpartition("_")[2] in _WHOLE or first.endswith(("config", "args", "cfg")):
         return True
-    holders = [each.value for each in _walk(function.node) if isinstance(each, cst.Attribute | cst.Subscript)]
+    holders = [each.value for each in ast.walk(function.node) if isinstance(each, ast.Attribute | ast.Subscript)]
     alone = len(names) == 1 and not isinstance(function.defaults.get(first), int | float | str)
-    return alone or any(isinstance(each, cst.Name) and each.value == first for each in holders)
-
-
-def _walk(node: cst.CSTNode) -> list[cst.CSTNode]:
-    return [node, *(inner for child in node.children for inner in _walk(child))]
+    return alone or any(isinstance(each, ast.Name) and each.id == first for each in holders)
 
 
 def _check_fields(interpreter: Interpreter, cls: SourceClass, settings: Instance, name: str) -> None:
@@ -99,13 +89,12 @@ def run_arguments(interpreter: Interpreter, model: Instance, ids: Value) -> tupl
     """
     method = interpreter.find(model, "forward")
     function = method.function if isinstance(method, Bound) else method
-    if not isinstance(function, Function) or isinstance(function.node, cst.Lambda):
+    if not isinstance(function, Function) or isinstance(function.node, ast.Lambda):
         return [ids], {}
-    parameters = function.node.params
-    positional = _names(parameters.posonly_params, parameters.params)[1:]
-    names = positional + _names(parameters.kwonly_params)
-    wild = parameters.star_kwarg is not None
-    tokens = next((name for name in _TOKENS if name in names), None) or next(iter(positional), None)
+    parameters = function.node.args
+    names, by_position = named(parameters)[1:], positional(parameters)[1:]
+    wild = parameters.kwarg is not None
+    tokens = next((name for name in _TOKENS if name in names), None) or next(iter(by_position), None)
     if tokens is None:
         return ([], {"input_ids": ids}) if wild else ([ids], {})
     given = {tokens: ids}

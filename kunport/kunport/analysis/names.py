@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import libcst as cst
-
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import PACKAGES, external
@@ -25,7 +23,7 @@ from kunport.analysis.values import Opaque, PythonModule, Value
 class Evaluator(Protocol):
     """What names need of the interpreter."""
 
-    def run(self, statement: cst.BaseStatement, scope: Scope) -> Any: ...
+    def run(self, statement: ast.stmt, scope: Scope) -> Any: ...
     def define_class(self, node: ast.ClassDef, scope: Scope) -> Value: ...
     def decide(self, test: ast.expr, scope: Scope) -> bool | None: ...
 
@@ -111,7 +109,7 @@ class Namespace:
                     if isinstance(effect, str):
                         self.get(effect)
                     else:
-                        self.names.evaluator.run(self.file.parse(effect), self.scope)
+                        self.names.evaluator.run(effect, self.scope)
 
     def set(self, name: str, value: Value) -> None:
         self._values[name] = value
@@ -131,7 +129,7 @@ class Namespace:
         elif isinstance(binding, ast.ClassDef):
             self._values[name] = self.names.evaluator.define_class(binding, self.scope)
         else:
-            self.names.evaluator.run(self.file.parse(binding), self.scope)
+            self.names.evaluator.run(binding, self.scope)
 
     def _from_stars(self, name: str) -> Value:
         for module in self._stars:

@@ -1,9 +1,8 @@
 """Source files, read lazily: a cheap scan finds what a file defines, and only what is reached is parsed.
 
-A modeling file is 20 to 100 KB, of which an analysis reaches a tenth, and LibCST parses half a megabyte a second. So a
-file is first cut into *chunks*, its top-level statements, by a regular expression that knows strings and
-comments; classes are cut further into members. Line numbers come from Python's own parser, which is twenty
-times as fast, by walking both trees side by side; LibCST's position metadata would cost more than the analysis.
+A modeling file is 20 to 100 KB, of which an analysis reaches a tenth. So a file is first cut into *chunks*, its
+top-level statements, by a regular expression that knows strings and comments, and only those that are reached are
+parsed. Python's own trees are enough: what they leave out, spaces and comments, says nothing about a model.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-import libcst as cst
+from kunport_codegen.graph import Location
 
 from kunport.analysis.file_size import check_file
-from kunport.analysis.positions import Positions, suite
 from kunport.errors import KunportError
 
 # Strings and comments are matched only to be stepped over: what they hold may look like a definition.
@@ -80,9 +78,8 @@ class SourceFile:
         except UnicodeDecodeError:
             raise KunportError(f"{path} is not UTF-8 text.", "Save it as UTF-8.") from None
         self.lines = self.text.split("\n")
-        self.positions = Positions(name)
         self._statements: dict[tuple[int, int], list[ast.stmt]] = {}
-        self._trees: dict[ast.stmt, cst.BaseStatement] = {}
+        self._locations: dict[int, Location] = {}
 
     @cached_property
     def chunks(self) -> list[Chunk]:
@@ -137,29 +134,11 @@ class SourceFile:
             f"{self.path} nests expressions too deeply, from line {line} on.", "Give source that Python can compile."
         )
 
-    def parse(self, statement: ast.stmt) -> cst.BaseStatement:
-        """The LibCST tree of a statement of the file, at any depth, with its positions noted."""
-        if statement not in self._trees:
-            self._trees[statement] = self._parse_tree(statement)
-        return self._trees[statement]
-
-    def _parse_tree(self, statement: ast.stmt) -> cst.BaseStatement:
-        decorators = getattr(statement, "decorator_list", [])
-        first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
-        text = "\n".join(self.lines[first - 1 : statement.end_lineno])
-        nested = statement.col_offset > 0
-        try:
-            module = cst.parse_module(f"class _:\n{text}\n" if nested else text + "\n")
-        except (RecursionError, MemoryError):
-            raise self._too_deep(first) from None
-        except cst.ParserSyntaxError as error:
-            raise KunportError(
-                f"{self.path}, line {first + error.raw_line - 1}, is beyond LibCST's grammar.", "Correct that line."
-            ) from None
-        node = suite(module.body[0])[0] if nested else module.body[0]
-        self.positions.align([statement], [node])
-        assert isinstance(node, cst.BaseStatement)
-        return node
+    def location(self, line: int) -> Location:
+        """A line of the file, the same object each time."""
+        if line not in self._locations:
+            self._locations[line] = Location(self.name, line)
+        return self._locations[line]
 
 
 def open_source(path: Path, name: str) -> SourceFile:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
 from kunport_codegen.graph import Location
 
 from kunport.analysis.shapes import TensorType
@@ -162,7 +161,7 @@ class Function:
     """A function or lambda of the source. ``kind``: ``function``, ``staticmethod``, ``classmethod`` or ``property``."""
 
     name: str
-    node: cst.FunctionDef | cst.Lambda
+    node: ast.FunctionDef | ast.Lambda
     scope: Scope
     owner: SourceClass | None = None
     kind: str = "function"

@@ -2,10 +2,10 @@
 
 import ast
 
-import libcst as cst
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kunport.analysis.positions import line_of
 from kunport.analysis.source import Root, SourceFile
 from kunport.errors import KunportError
 
@@ -129,46 +129,20 @@ def test_code_at_the_first_column_inside_brackets(tmp_path):
     assert {"X = f(a, b)", "y = 2"} <= {ast.unparse(node) for node in found}
 
 
-def lines_of(file, kind):
-    (statement,) = ast.parse(file.text).body
-    node = file.parse(statement)
-    found = []
-
-    class Visitor(cst.CSTVisitor):
-        def on_visit(self, node):
-            if isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
-                file.positions.refine(node)
-            if isinstance(node, kind) and (where := file.positions.location(node)):
-                found.append(where.line)
-            return True
-
-    node.visit(Visitor())
-    return found
+def lines_of_calls(text):
+    return sorted(line_of(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
 
 
-def test_lines_of_statements_at_any_depth(tmp_path):
-    text = (
-        "def f(x):\n    '''Two\n    lines.'''\n    if x:\n        a = 1; b = 2\n    elif y:\n        pass\n    else:\n"
-    )
-    text += "        try:\n            c = 3\n        except E:\n            d = 4\n        else:\n            e = 5\n"
-    text += "        finally:\n            g = 6\n    for i in x: h = 7\n    while x:\n        i = 8\n    with x:\n        j = 9\n"
-    file = source_file(tmp_path, text)
-    expected = [node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assign)]
-    assert sorted(lines_of(file, cst.Assign)) == sorted(expected)
-
-
-def test_lines_of_calls_in_a_statement_of_several_lines(tmp_path):
+def test_lines_of_calls_in_a_statement_of_several_lines():
     text = "x = (\n    first(\n        second(1),\n\n        # why\n        '''a\nb''',\n        third(),\n    )\n    .fourth(2)\n"
     text += "    .fifth()\n)\n"
-    file = source_file(tmp_path, text)
-    assert sorted(lines_of(file, cst.Call)) == [2, 3, 8, 10, 11]
+    assert lines_of_calls(text) == [2, 3, 8, 10, 11]
 
 
-def test_lines_of_a_condition_of_several_lines_below_a_comment(tmp_path):
+def test_lines_of_a_condition_of_several_lines_below_a_comment():
     text = "def f(x):\n    y = 1\n\n    # why\n    # indeed\n    if (\n        first()\n        and second()\n    ):\n"
     text += "        third()\n    # other\n    elif (\n        fourth()\n    ):\n        pass\n"
-    file = source_file(tmp_path, text)
-    assert sorted(lines_of(file, cst.Call)) == [7, 8, 13]
+    assert lines_of_calls(text) == [7, 8, 10, 13]
 
 
 def test_invalid_python_is_named_by_file_and_line(tmp_path):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
-
-import libcst as cst
 
 from kunport.analysis.config.construction import construct
 from kunport.analysis.config.old_fields import with_renamed_fields
@@ -24,13 +23,13 @@ from kunport.errors import KunportError
 class _Interpreter(Interpreter):
     """One that reads messages and keeps no line numbers, which take half of the time and which no field needs."""
 
-    def begin(self, node: cst.CSTNode, scope: Scope) -> None:
+    def begin(self, node: ast.stmt, scope: Scope) -> None:
         pass
 
-    def at(self, node: cst.CSTNode, scope: Scope) -> None:
+    def at(self, node: ast.expr, scope: Scope) -> None:
         pass
 
-    def message(self, node: cst.BaseExpression, scope: Scope) -> str:
+    def message(self, node: ast.expr, scope: Scope) -> str:
         try:
             text = self.evaluate(node, scope)
         except (NotUnderstoodError, RaisedError):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
-
-import libcst as cst
 
 from kunport.analysis.config.intrinsics import BASE
 from kunport.analysis.interpreter import Interpreter
 from kunport.analysis.interpreter.attributes import MISSING, class_member
 from kunport.analysis.interpreter.classes import record_fields
+from kunport.analysis.parameters import named as parameter_names
 from kunport.analysis.values import Function, NativeClass, SourceClass, Value, is_subclass
 from kunport.errors import KunportError
 
@@ -29,11 +29,11 @@ def accepted(interpreter: Interpreter, cls: SourceClass, fields: dict[str, Any])
         KunportError: it needs others.
     """
     initializer = class_member(interpreter, cls.mro, "__init__")
-    if isinstance(initializer, Function) and not isinstance(initializer.node, cst.Lambda):
-        parameters = initializer.node.params
-        names = [each.name.value for each in (*parameters.params[1:], *parameters.kwonly_params)]
+    if isinstance(initializer, Function) and not isinstance(initializer.node, ast.Lambda):
+        parameters = initializer.node.args
+        names = parameter_names(parameters)[1:]
         required = [name for name in names if name not in initializer.defaults]
-        wild = parameters.star_kwarg is not None
+        wild = parameters.kwarg is not None
     else:
         names = record_fields(cls) if cls.record or any(getattr(each, "record", False) for each in cls.mro) else []
         required = [name for name in names if class_member(interpreter, cls.mro, name) is MISSING]

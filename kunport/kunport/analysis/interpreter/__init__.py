@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import libcst as cst
 from kunport_codegen.expression import Expr, Scalar, fields_of
 from kunport_codegen.graph import DType, Node
 
@@ -28,6 +27,7 @@ from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Signal
 from kunport.analysis.intrinsics import external
 from kunport.analysis.names import Names, Namespace
+from kunport.analysis.positions import line_of
 from kunport.analysis.shapes import TensorType
 from kunport.analysis.source import Root
 from kunport.analysis.trace import Trace
@@ -113,7 +113,7 @@ class Interpreter:
         else:
             scope.variables[name] = value
 
-    def make_function(self, node: cst.FunctionDef | cst.Lambda, scope: Scope) -> Value:
+    def make_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope) -> Value:
         return calls.make_function(self, node, scope, scope.cls)
 
     def define_class(self, node: ast.ClassDef, scope: Scope) -> Value:
@@ -122,10 +122,7 @@ class Interpreter:
     def own_member(self, cls: SourceClass, name: str) -> Value:
         return classes.own_member(self, cls, name)
 
-    def expression(self, node: ast.expr, scope: Scope) -> cst.BaseExpression:
-        return cst.parse_expression(ast.unparse(node))
-
-    def run(self, statement: cst.BaseStatement, scope: Scope) -> None:
+    def run(self, statement: ast.stmt, scope: Scope) -> None:
         """Runs a module's own statement; the place in the source that asked for it is kept."""
         where = self.trace.where
         statements.execute(self, statement, scope)
@@ -133,25 +130,26 @@ class Interpreter:
 
     def decide(self, test: ast.expr, scope: Scope) -> bool | None:
         """What a module's top-level ``if`` decides, None where that is not known."""
+        where = self.trace.where
         try:
-            return self.truth(expressions.evaluate(self, self.expression(test, scope), scope))
+            return self.truth(self.evaluate(test, scope))
         except (NotUnderstoodError, RaisedError):
             return None
+        finally:
+            self.trace.where = where
 
     # Statements, expressions and where they stand
 
-    def execute(self, node: cst.CSTNode, scope: Scope) -> Signal | None:
+    def execute(self, node: ast.stmt, scope: Scope) -> Signal | None:
         return statements.execute(self, node, scope)
 
-    def evaluate(self, node: cst.BaseExpression, scope: Scope) -> Value:
+    def evaluate(self, node: ast.expr, scope: Scope) -> Value:
         return expressions.evaluate(self, node, scope)
 
-    def begin(self, node: cst.CSTNode, scope: Scope) -> None:
+    def begin(self, node: ast.stmt, scope: Scope) -> None:
         """A statement begins: what it makes is made on its line."""
         self.spend(limits.STATEMENT)
-        positions = scope.namespace.file.positions
-        positions.refine(node)
-        self.at(node, scope)
+        self.trace.where = scope.namespace.file.location(node.lineno)
 
     def spend(self, work: int) -> None:
         """Account for statements and items.
@@ -163,40 +161,38 @@ class Interpreter:
         if self.spent > limits.WORK:
             raise NotUnderstoodError("it runs for longer than any model does")
 
-    def at(self, node: cst.CSTNode, scope: Scope) -> None:
-        """An expression of a statement of several lines is about to make something."""
-        where = scope.namespace.file.positions.location(node)
-        if where is not None:
-            self.trace.where = where
+    def at(self, node: ast.expr, scope: Scope) -> None:
+        """An expression is about to make something: on its line, which a statement may have several of."""
+        self.trace.where = scope.namespace.file.location(line_of(node))
 
-    def message(self, node: cst.BaseExpression, scope: Scope) -> str:
+    def message(self, node: ast.expr, scope: Scope) -> str:
         """The text of an exception that the source raises; none here, where formatting would pin what it names."""
         return ""
 
-    def assign(self, target: cst.BaseExpression, value: Value, scope: Scope) -> None:
+    def assign(self, target: ast.expr, value: Value, scope: Scope) -> None:
         """Binds a target: a name, an attribute, an item, or several of them."""
-        if isinstance(target, cst.Name):
-            self.bind(target.value, value, scope)
-        elif isinstance(target, cst.Attribute):
-            attributes.put(self, self.evaluate(target.value, scope), target.attr.value, value)
-        elif isinstance(target, cst.Subscript):
+        if isinstance(target, ast.Name):
+            self.bind(target.id, value, scope)
+        elif isinstance(target, ast.Attribute):
+            attributes.put(self, self.evaluate(target.value, scope), target.attr, value)
+        elif isinstance(target, ast.Subscript):
             holder = self.evaluate(target.value, scope)
-            containers.set_item(self, holder, expressions.index(self, target, scope), value)
-        elif isinstance(target, cst.Tuple | cst.List):
-            self._unpack(target.elements, value, scope)
+            containers.set_item(self, holder, self.evaluate(target.slice, scope), value)
+        elif isinstance(target, ast.Tuple | ast.List):
+            self._unpack(target.elts, value, scope)
         else:
             raise NotUnderstoodError(f"an assignment to {type(target).__name__}")
 
-    def _unpack(self, targets: Any, value: Value, scope: Scope) -> None:
+    def _unpack(self, targets: list[ast.expr], value: Value, scope: Scope) -> None:
         values = tensors.unpacked(self, value, len(targets)) if isinstance(value, Unknown) else self.iterate(value)
-        star = next((at for at, each in enumerate(targets) if isinstance(each, cst.StarredElement)), None)
+        star = next((at for at, each in enumerate(targets) if isinstance(each, ast.Starred)), None)
         if star is not None:
             stop = len(values) - (len(targets) - star - 1)
             values = [*values[:star], values[star:stop], *values[stop:]]
         if len(values) != len(targets):
             raise RaisedError("ValueError", f"{len(values)} values to unpack into {len(targets)} names")
-        for element, each in zip(targets, values, strict=True):
-            self.assign(element.value, each, scope)
+        for target, each in zip(targets, values, strict=True):
+            self.assign(target.value if isinstance(target, ast.Starred) else target, each, scope)
 
     # Attributes and items
 

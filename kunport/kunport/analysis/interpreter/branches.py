@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-
-import libcst as cst
 
 from kunport.analysis.interpreter.loops import Run, emit_loop, rehearsed, rows_of, run_block, sizes
 from kunport.analysis.interpreter.operations import describe
@@ -17,12 +16,12 @@ from kunport.analysis.values import Tensor, Unknown, Value
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
 
-Block = Sequence[cst.CSTNode]
+Block = Sequence[ast.stmt]
 
 _LOGGERS = ("logger", "warnings", "logging")
 
 
-def undecided(interpreter: Interpreter, node: cst.If, test: Value, scope: Scope) -> Signal | None:
+def undecided(interpreter: Interpreter, node: ast.If, test: Value, scope: Scope) -> Signal | None:
     """An ``if`` whose condition is only known when the model runs.
 
     A check that raises or warns is passed over, and ``continue`` in a data-dependent loop becomes the loop's ``skip``.
@@ -32,9 +31,9 @@ def undecided(interpreter: Interpreter, node: cst.If, test: Value, scope: Scope)
     Raises:
         NotUnderstoodError: a branch returns, leaves a loop or changes more than local names.
     """
-    if node.orelse is None and _only_complains(node.body):
+    if not node.orelse and _only_complains(node.body):
         return None
-    if node.orelse is None and _is_continue(node.body) and interpreter.turns and isinstance(test, Tensor):
+    if not node.orelse and _is_continue(node.body) and interpreter.turns and isinstance(test, Tensor):
         turn = interpreter.turns[-1]
         if turn.written or turn.skip is not None:
             raise NotUnderstoodError("a turn of a loop that is left half-way")
@@ -58,7 +57,7 @@ def undecided(interpreter: Interpreter, node: cst.If, test: Value, scope: Scope)
     return None
 
 
-def _as_loops(interpreter: Interpreter, node: cst.If, test: Tensor, scope: Scope) -> None:
+def _as_loops(interpreter: Interpreter, node: ast.If, test: Tensor, scope: Scope) -> None:
     """Two loops over the rows of ``nonzero`` of the condition and of its contrary: one of them has a row.
 
     Raises:
@@ -67,10 +66,9 @@ def _as_loops(interpreter: Interpreter, node: cst.If, test: Tensor, scope: Scope
     if any(size != 1 for size in sizes(test.type)):
         raise NotUnderstoodError("a branch on a tensor of several elements")
     flat = interpreter.operator("reshape", (test, (1,)), {})
-    cases: list[tuple[Value, Block]] = [(flat, node.body.body)]
-    if node.orelse is not None:
-        rest: Block = [node.orelse] if isinstance(node.orelse, cst.If) else node.orelse.body.body
-        cases.append((interpreter.operator("logical_not", (flat,), {}), rest))
+    cases: list[tuple[Value, Block]] = [(flat, node.body)]
+    if node.orelse:
+        cases.append((interpreter.operator("logical_not", (flat,), {}), node.orelse))
     rows = [(interpreter.operator("nonzero", (condition,), {}), block) for condition, block in cases]
     _declare(interpreter, rows, scope)
     for chosen, block in rows:
@@ -94,70 +92,71 @@ def _declare(interpreter: Interpreter, rows: list[tuple[Tensor, Block]], scope: 
             scope.variables[name] = interpreter.operator("zeros", (kind.shape,), {"dtype": kind.dtype})
 
 
-def _statements(suite: cst.BaseSuite) -> list[cst.CSTNode]:
-    flat: list[cst.CSTNode] = []
-    for statement in suite.body:
-        flat.extend(statement.body if isinstance(statement, cst.SimpleStatementLine) else [statement])
-    return flat
+def _only_complains(block: Block) -> bool:
+    return all(isinstance(each, ast.Raise | ast.Pass | ast.Assert) or _is_log(each) for each in block)
 
 
-def _only_complains(suite: cst.BaseSuite) -> bool:
-    return all(isinstance(each, cst.Raise | cst.Pass | cst.Assert) or _is_log(each) for each in _statements(suite))
+def _is_log(statement: ast.stmt) -> bool:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    holder = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    return isinstance(holder, ast.Name) and holder.id in _LOGGERS
 
 
-def _is_log(statement: cst.CSTNode) -> bool:
-    call = statement.value if isinstance(statement, cst.Expr) else None
-    holder = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else None
-    return isinstance(holder, cst.Name) and holder.value in _LOGGERS
+def _is_continue(block: Block) -> bool:
+    return [type(statement) for statement in block] == [ast.Continue]
 
 
-def _is_continue(suite: cst.BaseSuite) -> bool:
-    return [type(statement) for statement in _statements(suite)] == [cst.Continue]
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    """What is below a statement, functions and classes that it defines aside."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield from _walk(child)
 
 
-def _walk(node: cst.CSTNode) -> list[cst.CSTNode]:
-    found = [node]
-    for child in node.children:
-        if not isinstance(child, cst.FunctionDef | cst.Lambda | cst.ClassDef):
-            found.extend(_walk(child))
-    return found
+def _targets(node: ast.AST) -> list[ast.expr]:
+    """What a statement binds, sets or deletes."""
+    match node:
+        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+            return targets
+        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+            return [target]
+    return []
 
 
-def _leaves(node: cst.CSTNode) -> bool:
-    return any(isinstance(each, cst.Return | cst.Break | cst.Continue) for each in _walk(node))
+def _leaves(node: ast.stmt) -> bool:
+    return any(isinstance(each, ast.Return | ast.Break | ast.Continue) for each in _walk(node))
 
 
-def _reaches_out(node: cst.CSTNode) -> bool:
+def _reaches_out(node: ast.stmt) -> bool:
     """Whether a statement may change an object: it sets an attribute, or calls something for its effect alone."""
     for each in _walk(node):
-        targets = [each.target] if isinstance(each, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.Del) else []
-        if any(isinstance(target, cst.Attribute) for target in targets):
+        if any(isinstance(target, ast.Attribute) for target in _targets(each)):
             return True
-        if isinstance(each, cst.Expr) and isinstance(each.value, cst.Call) and not _is_log(each):
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and not _is_log(each):
             function = each.value.func
-            if not (isinstance(function, cst.Attribute) and function.attr.value.endswith("_")):
+            if not (isinstance(function, ast.Attribute) and function.attr.endswith("_")):
                 return True
     return False
 
 
-def _bound(node: cst.CSTNode) -> set[str]:
+def _bound(node: ast.stmt) -> set[str]:
     """Local names that a statement may bind, and those whose tensors it may write into."""
     names: set[str] = set()
     for each in _walk(node):
-        targets: list[cst.BaseExpression] = []
-        targets += [each.target] if isinstance(each, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.For) else []
-        if isinstance(each, cst.Call) and isinstance(each.func, cst.Attribute) and each.func.attr.value.endswith("_"):
+        targets = [each.target] if isinstance(each, ast.For) else list(_targets(each))
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr.endswith("_"):
             targets.append(each.func.value)
         for target in targets:
             names |= _root_names(target)
     return names
 
 
-def _root_names(target: cst.BaseExpression) -> set[str]:
-    if isinstance(target, cst.Name):
-        return {target.value}
-    if isinstance(target, cst.Tuple | cst.List):
-        return {name for element in target.elements for name in _root_names(element.value)}
-    if isinstance(target, cst.Subscript | cst.Attribute):
+def _root_names(target: ast.expr) -> set[str]:
+    if isinstance(target, ast.Name):
+        return {target.id}
+    if isinstance(target, ast.Tuple | ast.List):
+        return {name for element in target.elts for name in _root_names(element)}
+    if isinstance(target, ast.Subscript | ast.Attribute | ast.Starred):
         return _root_names(target.value)
     return set()

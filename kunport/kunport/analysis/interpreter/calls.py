@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
-import libcst as cst
 from kunport_codegen.expression import Scalar
 from kunport_codegen.graph import Frame
 
@@ -13,6 +13,7 @@ from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.replay import NOTHING
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Return
+from kunport.analysis.parameters import defaults, keyword_only, positional
 from kunport.analysis.values import (
     Bound,
     Function,
@@ -151,7 +152,7 @@ def _run(
         raise NotUnderstoodError(f"calls nested deeper than {_DEPTH}")
     scope = Scope(function.scope.namespace, function.scope, function=function, receiver=args[0] if args else None)
     _bind_parameters(interpreter, function, args, kwargs, scope)
-    if isinstance(function.node, cst.Lambda):
+    if isinstance(function.node, ast.Lambda):
         return evaluate(interpreter, function.node.body, scope)
     if frame is not None or function.name == "__init__":
         if frame is not None:
@@ -164,8 +165,8 @@ def _run(
     return result
 
 
-def _body(interpreter: Interpreter, node: cst.FunctionDef, scope: Scope) -> Value:
-    signal = statements.block(interpreter, node.body.body, scope)
+def _body(interpreter: Interpreter, node: ast.FunctionDef, scope: Scope) -> Value:
+    signal = statements.block(interpreter, node.body, scope)
     if scope.yielded is not None:
         return scope.yielded
     return signal.value if isinstance(signal, Return) else None
@@ -174,21 +175,20 @@ def _body(interpreter: Interpreter, node: cst.FunctionDef, scope: Scope) -> Valu
 def _bind_parameters(
     interpreter: Interpreter, function: Function, args: list[Value], kwargs: dict[str, Value], scope: Scope
 ) -> None:
-    parameters, variables = function.node.params, scope.variables
+    parameters, variables = function.node.args, scope.variables
     rest, named = list(args), dict(kwargs)
-    for parameter in (*parameters.posonly_params, *parameters.params):
-        name = parameter.name.value
+    for name in positional(parameters):
         if rest:
             variables[name] = rest.pop(0)
         else:
             variables[name] = _argument(function, name, named)
-    if isinstance(parameters.star_arg, cst.Param):
-        variables[parameters.star_arg.name.value] = tuple(rest)
+    if parameters.vararg is not None:
+        variables[parameters.vararg.arg] = tuple(rest)
         rest = []
-    for parameter in parameters.kwonly_params:
-        variables[parameter.name.value] = _argument(function, parameter.name.value, named)
-    if parameters.star_kwarg is not None:
-        variables[parameters.star_kwarg.name.value] = named
+    for name in keyword_only(parameters):
+        variables[name] = _argument(function, name, named)
+    if parameters.kwarg is not None:
+        variables[parameters.kwarg.arg] = named
         named = {}
     if rest or named:
         surplus = ", ".join(named) or f"{len(rest)} more"
@@ -204,24 +204,25 @@ def _argument(function: Function, name: str, named: dict[str, Value]) -> Value:
 
 
 def make_function(
-    interpreter: Interpreter, node: cst.FunctionDef | cst.Lambda, scope: Scope, owner: SourceClass | None = None
+    interpreter: Interpreter,
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+    scope: Scope,
+    owner: SourceClass | None = None,
 ) -> Value:
     """The value of a ``def`` or ``lambda``, decorators applied."""
-    name = node.name.value if isinstance(node, cst.FunctionDef) else "<lambda>"
+    if isinstance(node, ast.AsyncFunctionDef):
+        return Opaque(node.name, "a coroutine")
+    name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
     outside = scope.parent if scope.cls is not None and scope.parent is not None else scope
     function = Function(name, node, outside, owner)
-    for parameter in (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params):
-        if parameter.default is not None:
-            function.defaults[parameter.name.value] = evaluate(interpreter, parameter.default, scope)
-    if isinstance(node, cst.FunctionDef) and node.asynchronous is not None:
-        return Opaque(name, "a coroutine")
-    decorators = node.decorators if isinstance(node, cst.FunctionDef) else ()
-    return decorate(interpreter, function, [each.decorator for each in decorators], scope)
+    for parameter, default in defaults(node.args):
+        function.defaults[parameter] = evaluate(interpreter, default, scope)
+    return function if isinstance(node, ast.Lambda) else decorate(interpreter, function, node.decorator_list, scope)
 
 
-def decorate(interpreter: Interpreter, value: Value, decorators: list[cst.BaseExpression], scope: Scope) -> Value:
+def decorate(interpreter: Interpreter, value: Value, decorators: list[ast.expr], scope: Scope) -> Value:
     for node in reversed(decorators):
-        if isinstance(node, cst.Attribute) and node.attr.value == "setter":
+        if isinstance(node, ast.Attribute) and node.attr == "setter":
             prior = evaluate(interpreter, node.value, scope)
             prior.setter, value = value, prior
             continue

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from kunport.analysis.interpreter import attributes, calls, enums, operations
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.scope import Scope
@@ -24,9 +22,10 @@ _RECORDS = ("typing.NamedTuple", "pydantic.BaseModel", "pydantic_settings.BaseSe
 
 def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> Value:
     """The value of a ``class`` statement. Its body waits until members are asked for."""
+    where = interpreter.trace.where
     bases: list[Class] = []
     for each in node.bases:
-        base = evaluate(interpreter, interpreter.expression(each, scope), scope)
+        base = evaluate(interpreter, each, scope)
         if isinstance(base, Opaque):
             base = NativeClass(base.name, reason=base.reason)
         if not isinstance(base, SourceClass | NativeClass):
@@ -40,8 +39,9 @@ def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> 
     cls.record = any(base.name in _RECORDS for base in cls.mro)
     for name, statement in _members(node.body):
         cls.members.setdefault(name, []).append(statement)
-    decorators = [interpreter.expression(each, scope) for each in node.decorator_list]
-    return calls.decorate(interpreter, cls, decorators, scope)
+    value = calls.decorate(interpreter, cls, node.decorator_list, scope)
+    interpreter.trace.where = where
+    return value
 
 
 def _members(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
@@ -66,11 +66,10 @@ def own_member(interpreter: Interpreter, cls: SourceClass, name: str) -> Value:
         scope = Scope(cls.scope.namespace, cls.scope, variables=cls.namespace, cls=cls)
         where = interpreter.trace.where
         for statement in cls.members[name]:
-            node = cls.scope.namespace.file.parse(statement)
-            if isinstance(node, cst.FunctionDef):
-                cls.namespace[name] = calls.make_function(interpreter, node, scope, cls)
+            if isinstance(statement, ast.FunctionDef):
+                cls.namespace[name] = calls.make_function(interpreter, statement, scope, cls)
             else:
-                interpreter.execute(node, scope)
+                interpreter.execute(statement, scope)
         interpreter.trace.where = where
         if enums.is_enumeration(cls):
             cls.namespace[name] = enums.member(interpreter, cls, name, cls.namespace[name])

@@ -1,11 +1,11 @@
-"""Evaluation of expressions, one function for each kind of LibCST node."""
+"""Evaluation of expressions, one function for each kind of node."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
 from kunport_codegen.expression import Expr, Scalar
 
 from kunport.analysis.interpreter import operations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
 
 
-def evaluate(interpreter: Interpreter, node: cst.BaseExpression, scope: Scope) -> Value:
+def evaluate(interpreter: Interpreter, node: ast.expr, scope: Scope) -> Value:
     """The value of an expression.
 
     Raises:
@@ -29,87 +29,73 @@ def evaluate(interpreter: Interpreter, node: cst.BaseExpression, scope: Scope) -
     return handler(interpreter, node, scope)
 
 
-def _name(interpreter: Interpreter, node: cst.Name, scope: Scope) -> Value:
-    return interpreter.lookup(node.value, scope)
+def _name(interpreter: Interpreter, node: ast.Name, scope: Scope) -> Value:
+    return interpreter.lookup(node.id, scope)
 
 
-def _integer(interpreter: Interpreter, node: cst.Integer, scope: Scope) -> Value:
-    return int(node.value.replace("_", ""), 0)
+def _constant(interpreter: Interpreter, node: ast.Constant, scope: Scope) -> Value:
+    if isinstance(node.value, complex):
+        raise NotUnderstoodError("a complex number")
+    return node.value
 
 
-def _float(interpreter: Interpreter, node: cst.Float, scope: Scope) -> Value:
-    return float(node.value.replace("_", ""))
+def _formatted(interpreter: Interpreter, node: ast.JoinedStr, scope: Scope) -> Value:
+    parts = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
+    return "".join(str(interpreter.pin(evaluate(interpreter, part, scope))) for part in parts)
 
 
-def _string(interpreter: Interpreter, node: cst.SimpleString | cst.ConcatenatedString, scope: Scope) -> Value:
-    if isinstance(node, cst.ConcatenatedString):
-        return str(evaluate(interpreter, node.left, scope)) + str(evaluate(interpreter, node.right, scope))
-    return node.evaluated_value
-
-
-def _formatted(interpreter: Interpreter, node: cst.FormattedString, scope: Scope) -> Value:
-    parts = []
-    for part in node.parts:
-        if isinstance(part, cst.FormattedStringText):
-            parts.append(part.value)
-        else:
-            assert isinstance(part, cst.FormattedStringExpression)
-            parts.append(str(interpreter.pin(evaluate(interpreter, part.expression, scope))))
-    return "".join(parts)
-
-
-def _attribute(interpreter: Interpreter, node: cst.Attribute, scope: Scope) -> Value:
+def _attribute(interpreter: Interpreter, node: ast.Attribute, scope: Scope) -> Value:
     value = evaluate(interpreter, node.value, scope)
     interpreter.at(node, scope)
-    return interpreter.attribute(value, node.attr.value)
+    return interpreter.attribute(value, node.attr)
 
 
-def _elements(interpreter: Interpreter, elements: Any, scope: Scope) -> Iterator[Value]:
+def _elements(interpreter: Interpreter, elements: list[ast.expr], scope: Scope) -> Iterator[Value]:
     for element in elements:
-        value = evaluate(interpreter, element.value, scope)
-        if isinstance(element, cst.StarredElement):
-            yield from interpreter.iterate(value)
+        if isinstance(element, ast.Starred):
+            yield from interpreter.iterate(evaluate(interpreter, element.value, scope))
         else:
-            yield value
+            yield evaluate(interpreter, element, scope)
 
 
-def _tuple(interpreter: Interpreter, node: cst.Tuple, scope: Scope) -> Value:
-    return tuple(_elements(interpreter, node.elements, scope))
+def _tuple(interpreter: Interpreter, node: ast.Tuple, scope: Scope) -> Value:
+    return tuple(_elements(interpreter, node.elts, scope))
 
 
-def _list(interpreter: Interpreter, node: cst.List, scope: Scope) -> Value:
-    return list(_elements(interpreter, node.elements, scope))
+def _list(interpreter: Interpreter, node: ast.List, scope: Scope) -> Value:
+    return list(_elements(interpreter, node.elts, scope))
 
 
-def _set(interpreter: Interpreter, node: cst.Set, scope: Scope) -> Value:
-    return OrderedSet(interpreter.pin(element) for element in _elements(interpreter, node.elements, scope))
+def _set(interpreter: Interpreter, node: ast.Set, scope: Scope) -> Value:
+    return OrderedSet(interpreter.pin(element) for element in _elements(interpreter, node.elts, scope))
 
 
-def _dict(interpreter: Interpreter, node: cst.Dict, scope: Scope) -> Value:
+def _dict(interpreter: Interpreter, node: ast.Dict, scope: Scope) -> Value:
     result: dict[Value, Value] = {}
-    for element in node.elements:
-        value = evaluate(interpreter, element.value, scope)
-        if isinstance(element, cst.DictElement):
-            result[interpreter.pin(evaluate(interpreter, element.key, scope))] = value
-        else:
+    for key, each in zip(node.keys, node.values, strict=True):
+        value = evaluate(interpreter, each, scope)
+        if key is None:
             result.update(interpreter.mapping(value))
+        else:
+            result[interpreter.pin(evaluate(interpreter, key, scope))] = value
     return result
 
 
-def _binary(interpreter: Interpreter, node: cst.BinaryOperation, scope: Scope) -> Value:
+def _binary(interpreter: Interpreter, node: ast.BinOp, scope: Scope) -> Value:
     left, right = evaluate(interpreter, node.left, scope), evaluate(interpreter, node.right, scope)
     interpreter.at(node, scope)
-    return operations.binary(interpreter, type(node.operator), left, right)
+    return operations.binary(interpreter, type(node.op), left, right)
 
 
-def _boolean(interpreter: Interpreter, node: cst.BooleanOperation, scope: Scope) -> Value:
-    left = evaluate(interpreter, node.left, scope)
-    both = isinstance(node.operator, cst.And)
-    if isinstance(left, Tensor):
-        return _undecided(interpreter, left, evaluate(interpreter, node.right, scope), both)
-    if interpreter.truth(left) == both:
-        return evaluate(interpreter, node.right, scope)
-    return left
+def _boolean(interpreter: Interpreter, node: ast.BoolOp, scope: Scope) -> Value:
+    both = isinstance(node.op, ast.And)
+    result = evaluate(interpreter, node.values[0], scope)
+    for each in node.values[1:]:
+        if isinstance(result, Tensor):
+            result = _undecided(interpreter, result, evaluate(interpreter, each, scope), both)
+        elif interpreter.truth(result) == both:
+            result = evaluate(interpreter, each, scope)
+    return result
 
 
 def _undecided(interpreter: Interpreter, left: Tensor, right: Value, both: bool) -> Value:
@@ -121,11 +107,11 @@ def _undecided(interpreter: Interpreter, left: Tensor, right: Value, both: bool)
     return not both
 
 
-def _unary(interpreter: Interpreter, node: cst.UnaryOperation, scope: Scope) -> Value:
-    operand = evaluate(interpreter, node.expression, scope)
+def _unary(interpreter: Interpreter, node: ast.UnaryOp, scope: Scope) -> Value:
+    operand = evaluate(interpreter, node.operand, scope)
     interpreter.at(node, scope)
-    if not isinstance(node.operator, cst.Not):
-        return operations.unary(interpreter, type(node.operator), operand)
+    if not isinstance(node.op, ast.Not):
+        return operations.unary(interpreter, type(node.op), operand)
     if isinstance(operand, Scalar):
         return Scalar(not operand.value, Expr("not", (operand.expr,)))
     if isinstance(operand, Tensor):
@@ -133,108 +119,92 @@ def _unary(interpreter: Interpreter, node: cst.UnaryOperation, scope: Scope) -> 
     return not interpreter.truth(operand)
 
 
-def _comparison(interpreter: Interpreter, node: cst.Comparison, scope: Scope) -> Value:
+def _comparison(interpreter: Interpreter, node: ast.Compare, scope: Scope) -> Value:
     left = evaluate(interpreter, node.left, scope)
     result: Value = True
-    for target in node.comparisons:
-        right = evaluate(interpreter, target.comparator, scope)
+    for operator, comparator in zip(node.ops, node.comparators, strict=True):
+        right = evaluate(interpreter, comparator, scope)
         interpreter.at(node, scope)
-        result = operations.compare(interpreter, operations.COMPARISONS[type(target.operator)], left, right)
-        if len(node.comparisons) > 1 and not interpreter.truth(result):
+        result = operations.compare(interpreter, operations.COMPARISONS[type(operator)], left, right)
+        if len(node.ops) > 1 and not interpreter.truth(result):
             break
         left = right
     return result
 
 
-def _conditional(interpreter: Interpreter, node: cst.IfExp, scope: Scope) -> Value:
+def _conditional(interpreter: Interpreter, node: ast.IfExp, scope: Scope) -> Value:
     taken = node.body if interpreter.truth(evaluate(interpreter, node.test, scope)) else node.orelse
     return evaluate(interpreter, taken, scope)
 
 
-def _lambda(interpreter: Interpreter, node: cst.Lambda, scope: Scope) -> Value:
+def _lambda(interpreter: Interpreter, node: ast.Lambda, scope: Scope) -> Value:
     return interpreter.make_function(node, scope)
 
 
-def _walrus(interpreter: Interpreter, node: cst.NamedExpr, scope: Scope) -> Value:
+def _walrus(interpreter: Interpreter, node: ast.NamedExpr, scope: Scope) -> Value:
     value = evaluate(interpreter, node.value, scope)
-    assert isinstance(node.target, cst.Name)
     target = scope
     while target.function is None and target.parent is not None:  # it binds outside of comprehensions
         target = target.parent
-    interpreter.bind(node.target.value, value, target)
+    interpreter.bind(node.target.id, value, target)
     return value
 
 
-def _comprehension(interpreter: Interpreter, clause: cst.CompFor, scope: Scope) -> Iterator[Scope]:
+def _turns(interpreter: Interpreter, clauses: list[ast.comprehension], scope: Scope) -> Iterator[Scope]:
     """The scope of each turn of a comprehension's loops."""
-    if clause.asynchronous is not None:
+    clause, *further = clauses
+    if clause.is_async:
         raise NotUnderstoodError("an asynchronous comprehension")
     inner = Scope(scope.namespace, parent=scope)
     for value in interpreter.iterate(evaluate(interpreter, clause.iter, scope)):
         interpreter.assign(clause.target, value, inner)
-        if all(interpreter.truth(evaluate(interpreter, condition.test, inner)) for condition in clause.ifs):
-            if clause.inner_for_in is not None:
-                yield from _comprehension(interpreter, clause.inner_for_in, inner)
+        if all(interpreter.truth(evaluate(interpreter, condition, inner)) for condition in clause.ifs):
+            if further:
+                yield from _turns(interpreter, further, inner)
             else:
                 yield inner
 
 
-def _list_comprehension(interpreter: Interpreter, node: cst.ListComp | cst.GeneratorExp, scope: Scope) -> Value:
-    return [evaluate(interpreter, node.elt, turn) for turn in _comprehension(interpreter, node.for_in, scope)]
+def _list_comprehension(interpreter: Interpreter, node: ast.ListComp | ast.GeneratorExp, scope: Scope) -> Value:
+    return [evaluate(interpreter, node.elt, turn) for turn in _turns(interpreter, node.generators, scope)]
 
 
-def _set_comprehension(interpreter: Interpreter, node: cst.SetComp, scope: Scope) -> Value:
-    turns = _comprehension(interpreter, node.for_in, scope)
+def _set_comprehension(interpreter: Interpreter, node: ast.SetComp, scope: Scope) -> Value:
+    turns = _turns(interpreter, node.generators, scope)
     return OrderedSet(interpreter.pin(evaluate(interpreter, node.elt, turn)) for turn in turns)
 
 
-def _dict_comprehension(interpreter: Interpreter, node: cst.DictComp, scope: Scope) -> Value:
+def _dict_comprehension(interpreter: Interpreter, node: ast.DictComp, scope: Scope) -> Value:
     return {
         interpreter.pin(evaluate(interpreter, node.key, turn)): evaluate(interpreter, node.value, turn)
-        for turn in _comprehension(interpreter, node.for_in, scope)
+        for turn in _turns(interpreter, node.generators, scope)
     }
 
 
-def index(interpreter: Interpreter, node: cst.Subscript, scope: Scope) -> Value:
-    """What stands between the brackets of a subscript."""
-    parts: list[Value] = []
-    for element in node.slice:
-        part = element.slice
-        if isinstance(part, cst.Slice):
-            bounds = (part.lower, part.upper, part.step)
-            parts.append(slice(*(None if each is None else evaluate(interpreter, each, scope) for each in bounds)))
-        elif isinstance(part, cst.Index) and part.star:
-            parts.extend(interpreter.iterate(evaluate(interpreter, part.value, scope)))
-        else:
-            assert isinstance(part, cst.Index)
-            parts.append(evaluate(interpreter, part.value, scope))
-    single = len(node.slice) == 1 and not isinstance(node.slice[0].comma, cst.Comma)
-    return parts[0] if single and len(parts) == 1 else tuple(parts)
+def _slice(interpreter: Interpreter, node: ast.Slice, scope: Scope) -> Value:
+    bounds = (node.lower, node.upper, node.step)
+    return slice(*(None if each is None else evaluate(interpreter, each, scope) for each in bounds))
 
 
-def _subscript(interpreter: Interpreter, node: cst.Subscript, scope: Scope) -> Value:
+def _subscript(interpreter: Interpreter, node: ast.Subscript, scope: Scope) -> Value:
     value = evaluate(interpreter, node.value, scope)
-    key = index(interpreter, node, scope)
+    key = evaluate(interpreter, node.slice, scope)
     interpreter.at(node, scope)
     return interpreter.item(value, key)
 
 
-def _call(interpreter: Interpreter, node: cst.Call, scope: Scope) -> Value:
+def _call(interpreter: Interpreter, node: ast.Call, scope: Scope) -> Value:
     function = evaluate(interpreter, node.func, scope)
     if isinstance(function, Native) and function.lazy:
         return None
-    args: list[Value] = []
+    args = list(_elements(interpreter, node.args, scope))
     kwargs: dict[str, Value] = {}
-    for argument in node.args:
+    for argument in node.keywords:
         value = evaluate(interpreter, argument.value, scope)
-        if argument.star == "*":
-            args.extend(interpreter.iterate(value))
-        elif argument.star == "**":
+        if argument.arg is None:
             kwargs.update({str(key): each for key, each in interpreter.mapping(value).items()})
-        elif argument.keyword is not None:
-            kwargs[argument.keyword.value] = value
         else:
-            args.append(value)
+            kwargs[argument.arg] = value
     interpreter.at(node, scope)
     if isinstance(function, Native) and function.name == "builtins.super":
         return _super(interpreter, scope, args)
@@ -252,46 +222,40 @@ def _super(interpreter: Interpreter, scope: Scope, args: list[Value]) -> Value:
     raise NotUnderstoodError("super() outside of a method")
 
 
-def _yield(interpreter: Interpreter, node: cst.Yield, scope: Scope) -> None:
+def _yield(interpreter: Interpreter, node: ast.Yield | ast.YieldFrom, scope: Scope) -> None:
     """Generators run to their end when they are called; what they give is a list."""
     while scope.function is None and scope.parent is not None:
         scope = scope.parent
     scope.yielded = [] if scope.yielded is None else scope.yielded
-    if isinstance(node.value, cst.From):
-        scope.yielded.extend(interpreter.iterate(evaluate(interpreter, node.value.item, scope)))
+    if isinstance(node, ast.YieldFrom):
+        scope.yielded.extend(interpreter.iterate(evaluate(interpreter, node.value, scope)))
     else:
         scope.yielded.append(None if node.value is None else evaluate(interpreter, node.value, scope))
 
 
-def _ellipsis(interpreter: Interpreter, node: cst.Ellipsis, scope: Scope) -> Value:
-    return ...
-
-
-_HANDLERS: dict[type[cst.CSTNode], Callable[[Interpreter, Any, Scope], Value]] = {
-    cst.Name: _name,
-    cst.Attribute: _attribute,
-    cst.Call: _call,
-    cst.Subscript: _subscript,
-    cst.BinaryOperation: _binary,
-    cst.Comparison: _comparison,
-    cst.BooleanOperation: _boolean,
-    cst.UnaryOperation: _unary,
-    cst.IfExp: _conditional,
-    cst.Integer: _integer,
-    cst.Float: _float,
-    cst.SimpleString: _string,
-    cst.ConcatenatedString: _string,
-    cst.FormattedString: _formatted,
-    cst.Ellipsis: _ellipsis,
-    cst.Yield: _yield,
-    cst.Tuple: _tuple,
-    cst.List: _list,
-    cst.Set: _set,
-    cst.Dict: _dict,
-    cst.Lambda: _lambda,
-    cst.NamedExpr: _walrus,
-    cst.ListComp: _list_comprehension,
-    cst.GeneratorExp: _list_comprehension,
-    cst.SetComp: _set_comprehension,
-    cst.DictComp: _dict_comprehension,
+_HANDLERS: dict[type[ast.expr], Callable[[Interpreter, Any, Scope], Value]] = {
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Call: _call,
+    ast.Subscript: _subscript,
+    ast.BinOp: _binary,
+    ast.Compare: _comparison,
+    ast.BoolOp: _boolean,
+    ast.UnaryOp: _unary,
+    ast.IfExp: _conditional,
+    ast.Constant: _constant,
+    ast.JoinedStr: _formatted,
+    ast.Slice: _slice,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
+    ast.Tuple: _tuple,
+    ast.List: _list,
+    ast.Set: _set,
+    ast.Dict: _dict,
+    ast.Lambda: _lambda,
+    ast.NamedExpr: _walrus,
+    ast.ListComp: _list_comprehension,
+    ast.GeneratorExp: _list_comprehension,
+    ast.SetComp: _set_comprehension,
+    ast.DictComp: _dict_comprehension,
 }

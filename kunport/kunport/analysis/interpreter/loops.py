@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import libcst as cst
 from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Body, Node, Ref
 
@@ -52,7 +52,7 @@ class Turn:
     nodes: list[Node] = field(default_factory=list)
 
 
-def over_rows(interpreter: Interpreter, node: cst.For, values: Tensor, scope: Scope) -> None:
+def over_rows(interpreter: Interpreter, node: ast.For, values: Tensor, scope: Scope) -> None:
     """``for row in tensor`` where only the data tell how many rows there are.
 
     Raises:
@@ -61,12 +61,12 @@ def over_rows(interpreter: Interpreter, node: cst.For, values: Tensor, scope: Sc
 
     def turn(row: Tensor) -> None:
         interpreter.assign(node.target, row, scope)
-        run_block(interpreter, node.body.body, scope)
+        run_block(interpreter, node.body, scope)
 
     emit_loop(interpreter, rows_of(values), scope, turn)
 
 
-def run_block(interpreter: Interpreter, statements: Sequence[cst.CSTNode], scope: Scope) -> None:
+def run_block(interpreter: Interpreter, statements: Sequence[ast.stmt], scope: Scope) -> None:
     """Runs the statements of a turn.
 
     Raises:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import operator as python
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
 from kunport_codegen.expression import OPERATORS, Expr, Scalar, apply, const, symbols_of, unwrap
 from kunport_codegen.graph import DType
 
@@ -28,53 +28,38 @@ from kunport.analysis.values import (
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
 
-# LibCST's operator -> (scalar operator, torch operator, Python's special method).
-BINARY: dict[type[cst.CSTNode], tuple[str, str, str]] = {
-    cst.Add: ("add", "add", "add"),
-    cst.Subtract: ("sub", "sub", "sub"),
-    cst.Multiply: ("mul", "mul", "mul"),
-    cst.Divide: ("div", "div", "truediv"),
-    cst.FloorDivide: ("floordiv", "floor_divide", "floordiv"),
-    cst.Modulo: ("mod", "remainder", "mod"),
-    cst.Power: ("pow", "pow", "pow"),
-    cst.MatrixMultiply: ("matmul", "matmul", "matmul"),
-    cst.BitAnd: ("and_", "bitwise_and", "and"),
-    cst.BitOr: ("or_", "bitwise_or", "or"),
-    cst.BitXor: ("xor", "bitwise_xor", "xor"),
-    cst.LeftShift: ("lshift", "bitwise_left_shift", "lshift"),
-    cst.RightShift: ("rshift", "bitwise_right_shift", "rshift"),
+# Python's operator -> (scalar operator, torch operator, Python's special method).
+BINARY: dict[type[ast.operator], tuple[str, str, str]] = {
+    ast.Add: ("add", "add", "add"),
+    ast.Sub: ("sub", "sub", "sub"),
+    ast.Mult: ("mul", "mul", "mul"),
+    ast.Div: ("div", "div", "truediv"),
+    ast.FloorDiv: ("floordiv", "floor_divide", "floordiv"),
+    ast.Mod: ("mod", "remainder", "mod"),
+    ast.Pow: ("pow", "pow", "pow"),
+    ast.MatMult: ("matmul", "matmul", "matmul"),
+    ast.BitAnd: ("and_", "bitwise_and", "and"),
+    ast.BitOr: ("or_", "bitwise_or", "or"),
+    ast.BitXor: ("xor", "bitwise_xor", "xor"),
+    ast.LShift: ("lshift", "bitwise_left_shift", "lshift"),
+    ast.RShift: ("rshift", "bitwise_right_shift", "rshift"),
 }
-AUGMENTED: dict[type[cst.CSTNode], type[cst.CSTNode]] = {
-    cst.AddAssign: cst.Add,
-    cst.SubtractAssign: cst.Subtract,
-    cst.MultiplyAssign: cst.Multiply,
-    cst.DivideAssign: cst.Divide,
-    cst.FloorDivideAssign: cst.FloorDivide,
-    cst.ModuloAssign: cst.Modulo,
-    cst.PowerAssign: cst.Power,
-    cst.MatrixMultiplyAssign: cst.MatrixMultiply,
-    cst.BitAndAssign: cst.BitAnd,
-    cst.BitOrAssign: cst.BitOr,
-    cst.BitXorAssign: cst.BitXor,
-    cst.LeftShiftAssign: cst.LeftShift,
-    cst.RightShiftAssign: cst.RightShift,
+COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+    ast.Is: "is",
+    ast.IsNot: "is_not",
+    ast.In: "in",
+    ast.NotIn: "not_in",
 }
-COMPARISONS: dict[type[cst.CSTNode], str] = {
-    cst.Equal: "eq",
-    cst.NotEqual: "ne",
-    cst.LessThan: "lt",
-    cst.LessThanEqual: "le",
-    cst.GreaterThan: "gt",
-    cst.GreaterThanEqual: "ge",
-    cst.Is: "is",
-    cst.IsNot: "is_not",
-    cst.In: "in",
-    cst.NotIn: "not_in",
-}
-_UNARY: dict[type[cst.CSTNode], tuple[str, str]] = {
-    cst.Minus: ("neg", "neg"),
-    cst.BitInvert: ("invert", "bitwise_not"),
-    cst.Plus: ("pos", "positive"),
+_UNARY: dict[type[ast.unaryop], tuple[str, str]] = {
+    ast.USub: ("neg", "neg"),
+    ast.Invert: ("invert", "bitwise_not"),
+    ast.UAdd: ("pos", "positive"),
 }
 # Python's own function of a scalar operator that expressions cannot hold.
 _PLAIN: dict[str, Callable[..., Any]] = {
@@ -90,7 +75,7 @@ def is_tensor(value: Value) -> bool:
     return isinstance(value, Tensor | Unknown)
 
 
-def binary(interpreter: Interpreter, operator: type[cst.CSTNode], left: Value, right: Value) -> Value:
+def binary(interpreter: Interpreter, operator: type[ast.operator], left: Value, right: Value) -> Value:
     scalar, tensor, special = BINARY[operator]
     if is_tensor(left) or is_tensor(right):
         return interpreter.operator(tensor, (left, right), {})
@@ -111,7 +96,7 @@ def _as_tuple(value: Value) -> tuple[Value, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def unary(interpreter: Interpreter, operator: type[cst.CSTNode], operand: Value) -> Value:
+def unary(interpreter: Interpreter, operator: type[ast.unaryop], operand: Value) -> Value:
     scalar, tensor = _UNARY[operator]
     if is_tensor(operand):
         return interpreter.operator(tensor, (operand,), {})

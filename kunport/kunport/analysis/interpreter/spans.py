@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
 from kunport_codegen.expression import Scalar, symbol, symbols_of, unwrap
 from kunport_codegen.graph import Node, Ref
 
@@ -31,7 +31,7 @@ class _Grown:
     buffer: Tensor
 
 
-def over_span(interpreter: Interpreter, node: cst.For, span: Span, scope: Scope) -> bool:
+def over_span(interpreter: Interpreter, node: ast.For, span: Span, scope: Scope) -> bool:
     """``for number in range(size)`` as a loop node; whether that was possible. If not, nothing has changed.
 
     It is possible where every turn does the same. That is tried on the first turn and on the last one, and no turn
@@ -44,7 +44,7 @@ def over_span(interpreter: Interpreter, node: cst.For, span: Span, scope: Scope)
 
     def turn(number: Value) -> None:
         interpreter.assign(node.target, number, scope)
-        run_block(interpreter, node.body.body, scope)
+        run_block(interpreter, node.body, scope)
 
     try:
         rows = interpreter.operator("arange", span.bounds, {})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from typing import TYPE_CHECKING
 
-import libcst as cst
 from kunport_codegen.expression import Scalar, unwrap
 
 from kunport.analysis.interpreter import limits
@@ -160,7 +160,7 @@ for _name in ("min", "max"):
 def _sum(interpreter: Interpreter, values: Value, start: Value = 0) -> Value:
     result = start
     for value in interpreter.iterate(values):
-        result = binary(interpreter, cst.Add, result, value)
+        result = binary(interpreter, ast.Add, result, value)
     return result
 
 

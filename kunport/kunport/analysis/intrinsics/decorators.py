@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kunport.analysis.intrinsics.registry import NAMES, native
+from kunport.analysis.parameters import named as parameter_names
 from kunport.analysis.values import Function, Instance, Native, SourceClass, Value
 
 if TYPE_CHECKING:
@@ -84,11 +85,11 @@ def _with_fallback(interpreter: Interpreter, *args: Value, **options: Value) -> 
     """No kernel and no optional package: the source's own function, without the arguments that it does not take."""
 
     def decorate(it: Interpreter, function: Value) -> Value:
-        parameters = function.node.params
-        known = {each.name.value for each in (*parameters.params, *parameters.kwonly_params)}
+        parameters = function.node.args
+        known = set(parameter_names(parameters))
 
         def call(inner: Interpreter, *values: Value, **named: Value) -> Value:
-            taken = {key: each for key, each in named.items() if key in known or parameters.star_kwarg is not None}
+            taken = {key: each for key, each in named.items() if key in known or parameters.kwarg is not None}
             return inner.call(function, list(values), taken)
 
         return Native(function.name, call, raw=True)

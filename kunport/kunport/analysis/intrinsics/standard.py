@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
 from kunport_codegen.expression import OPERATORS
 
 from kunport.analysis.interpreter import limits
@@ -57,7 +57,7 @@ for _name in dir(math):
         _mathematics(_name)
 
 
-def _infix(special: str, operator: type[cst.CSTNode]) -> None:
+def _infix(special: str, operator: type[ast.operator]) -> None:
     @native(f"operator.{special}", f"operator.__{special}__", raw=True)
     def call(interpreter: Interpreter, left: Value, right: Value) -> Value:
         return binary(interpreter, operator, left, right)
@@ -69,7 +69,7 @@ for _operator, (_, _, _special) in BINARY.items():
 
 @native("operator.neg", raw=True)
 def _negated(interpreter: Interpreter, value: Value) -> Value:
-    return unary(interpreter, cst.Minus, value)
+    return unary(interpreter, ast.USub, value)
 
 
 @native("operator.attrgetter", raw=True)

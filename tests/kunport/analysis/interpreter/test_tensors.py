@@ -117,3 +117,9 @@ def test_marks_of_other_packages_are_not_there(tmp_path):
     """Quantised weights carry attributes such as ``SCB``; the source asks for them before it uses them."""
     forward = "if hasattr(self.embed.weight, 'SCB'):\n    x = x * self.embed.weight.SCB\nx = x.transpose(0, 1).T"
     same_both_ways(tmp_path, model(forward.replace(".T", ".mT")))
+
+
+def test_what_a_lambda_makes_stands_on_its_own_line(tmp_path):
+    source = model("x = self.act(x)", init="self.act = lambda t: t.tanh()")
+    (node,) = (each for each in read(tmp_path, source).nodes if each.op == "tanh")
+    assert "lambda" in source.split("\n")[node.where.line - 1]
