@@ -1,0 +1,1 @@
+"""The framework side: what vLLM sees of kunport. Its platform, workers, attention, layers, sampler and communicator."""

@@ -1,0 +1,1 @@
+"""Attention over the paged KV cache, by the operators ``cache_write`` and ``paged_attention``."""

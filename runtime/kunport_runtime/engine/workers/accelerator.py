@@ -1,0 +1,14 @@
+"""The worker on an accelerator that presents itself as CUDA."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+from vllm.v1.worker.gpu_worker import Worker
+
+from kunport_runtime.engine.workers.common import WorkerAdditions
+
+
+class AcceleratorWorker(WorkerAdditions, Worker):
+    def _maybe_get_memory_pool_context(self, tag: str) -> AbstractContextManager[None]:
+        return nullcontext()

@@ -1,0 +1,40 @@
+"""What kunport adds to vLLM's worker, whatever the device."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from kunport_runtime.engine.layers.naming import name_layers
+from kunport_runtime.engine.layers.registration import register_layers
+from kunport_runtime.engine.sampling import make_sampler
+from kunport_runtime.engine.settings import reference_only
+from kunport_runtime.operators.accounting import ledger
+from kunport_runtime.operators.dispatch import dispatcher
+from kunport_runtime.operators.policy import REFERENCE_ONLY
+
+
+class WorkerAdditions:
+    """Mixed in before vLLM's worker class."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        # Before a model is built: vLLM looks a layer's replacement up when it makes one.
+        register_layers()
+        if reference_only():
+            dispatcher.use(REFERENCE_ONLY)
+        super().__init__(*arguments, **options)
+
+    def init_device(self: Any) -> None:
+        super().init_device()  # type: ignore[misc]
+        self.model_runner.sampler = make_sampler(self.model_runner.sampler, self.vllm_config)
+
+    def load_model(self: Any, **options: Any) -> None:
+        super().load_model(**options)  # type: ignore[misc]
+        name_layers(self.get_model())
+
+    def kunport_operators(self, clear: bool = False) -> list[dict[str, Any]]:
+        """What ran in this worker: a dictionary for each record of the account (``collective_rpc``)."""
+        records = [asdict(record) for record in ledger.records()]
+        if clear:
+            ledger.clear()
+        return records
