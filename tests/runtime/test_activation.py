@@ -20,7 +20,9 @@ print(json.dumps({"answers": answers, "modules": sorted(sys.modules)}))
 
 def ask(**variables: str) -> dict[str, object]:
     environment = {name: value for name, value in os.environ.items() if name != selection.VARIABLE} | variables
-    done = subprocess.run([sys.executable, "-P", "-c", ASK], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", ASK], capture_output=True, text=True, check=True, env=environment
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
