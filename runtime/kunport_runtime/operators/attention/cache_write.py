@@ -95,6 +95,7 @@ def cases(draw: Draw) -> Iterator[Case]:
 
 
 _ONE_STEP = "what is stored is the one nearest number: equal, or in 8 bits one step apart where the quotient is a tie"
+EXACT = {dtype: Tolerance(0.0, 0.0, _ONE_STEP) for dtype in FLOATS}
 
 CONTRACT = Contract(
     name="cache_write",
@@ -107,6 +108,6 @@ CONTRACT = Contract(
     ),
     reference=reference,
     cases=cases,
-    tolerance={dtype: Tolerance(0.0, 0.0, _ONE_STEP) for dtype in FLOATS},
+    tolerance=EXACT,
     dtype_of="key",
 )
