@@ -32,8 +32,8 @@ def parameters() -> list[object]:
 
 
 @pytest.mark.parametrize("page", parameters())
-def test_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+def test_examples_of_a_page_run(page: Path, tmp_path: Path, untraced: dict[str, str]) -> None:
+    environment = untraced | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for language, code in blocks(page):
         command = ["bash", "-euo", "pipefail", "-c", code] if language == "sh" else [sys.executable, "-c", code]
         result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900)

@@ -1,6 +1,7 @@
 """Adapters in the real engine: in one process, in several, with tensor parallelism, and behind the server."""
 
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -32,8 +33,13 @@ SIZES = {
 }
 
 
-def environment(*adapters, processes=True, binding="nobind"):
-    return os.environ | {
+@pytest.fixture
+def environment(untraced):
+    return functools.partial(variables, untraced)
+
+
+def variables(inherited, *adapters, processes=True, binding="nobind"):
+    return inherited | {
         "KUNPORT_ADAPTER_PATH": os.pathsep.join(str(FIXTURES / name) for name in adapters),
         "VLLM_ENABLE_V1_MULTIPROCESSING": str(int(processes)),
         "VLLM_CPU_OMP_THREADS_BIND": binding,
@@ -87,17 +93,17 @@ def check(done, answer, model, file, ranks=1):
         torch.testing.assert_close(torch.tensor(scores), expected, atol=1e-5, rtol=0)
 
 
-def test_in_one_process_it_takes_the_place_of_the_class_that_vllm_has(run, llama):
+def test_in_one_process_it_takes_the_place_of_the_class_that_vllm_has(run, environment, llama):
     checkpoint, model = llama
     check(*run(checkpoint, environment("olmo2", "llama", processes=False)), model, "llama/llama.py")
 
 
-def test_in_several_processes_it_serves_what_vllm_has_no_class_for(run, olmo2):
+def test_in_several_processes_it_serves_what_vllm_has_no_class_for(run, environment, olmo2):
     checkpoint, model = olmo2
     check(*run(checkpoint, environment("olmo2")), model, "olmo2/olmo2.py")
 
 
-def test_with_tensor_parallelism_every_worker_runs_it(run, olmo2):
+def test_with_tensor_parallelism_every_worker_runs_it(run, environment, olmo2):
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         pytest.skip("two ranks need two cores")
@@ -106,7 +112,7 @@ def test_with_tensor_parallelism_every_worker_runs_it(run, olmo2):
     check(*run(checkpoint, bound, ranks=2), model, "olmo2/olmo2.py", ranks=2)
 
 
-def test_a_checkpoint_that_it_was_not_made_for_is_refused(run, tmp_path):
+def test_a_checkpoint_that_it_was_not_made_for_is_refused(run, environment, tmp_path):
     checkpoint, _ = write(LlamaConfig(**SIZES, hidden_act="gelu"), tmp_path)
     done, answer = run(checkpoint, environment("llama", processes=False))
     assert done.returncode != 0
@@ -116,7 +122,7 @@ def test_a_checkpoint_that_it_was_not_made_for_is_refused(run, tmp_path):
     ) in answer
 
 
-def test_the_server_runs_it(olmo2):
+def test_the_server_runs_it(environment, olmo2):
     checkpoint, model = olmo2
     options = {
         "--model": checkpoint,

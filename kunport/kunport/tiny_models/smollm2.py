@@ -48,13 +48,16 @@ def write_smollm2(output: Path) -> Path:
     source = find_gguf()
     check_replaceable(output)
 
+    import torch
     from gguf import GGUFReader
     from transformers import LlamaForCausalLM
 
     reader = GGUFReader(source)
     fields = {name: field.contents() for name, field in reader.fields.items()}
-    model = LlamaForCausalLM(_config(fields))
-    model.load_state_dict(_state(reader, model.config))
+    with torch.device("meta"):  # nothing to draw at random: every parameter is in the file
+        model = LlamaForCausalLM(_config(fields))
+    model.load_state_dict(_state(reader, model.config), assign=True)
+    model.tie_weights()
     with replaced_folder(output) as folder:
         model.save_pretrained(folder)
         _tokenizer(fields).save_pretrained(folder)
