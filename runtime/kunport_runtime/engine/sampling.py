@@ -1,16 +1,8 @@
-"""Sampling through kunport's operator, so that every rank draws the same token.
-
-With tensor parallelism each rank samples for itself from equal logits, and only equal random numbers give equal tokens.
-The vendor's generator on the device ignores its seed, so the numbers come from the host: a generator for each request
-that has a seed, and one for all others, seeded alike on every rank. One uniform number is drawn for each row of a
-step, in the rows' order, which is the same on every rank.
-"""
+"""Sampling through kunport's operator: a function of logits and of random numbers that are equal on every rank."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -19,29 +11,7 @@ from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p_pytorch
 from vllm.v1.sample.sampler import Sampler
 
 from kunport_runtime import operators
-
-
-class HostRandom:
-    """Uniform numbers in [0, 1) for the rows of a batch, float32, drawn on the host."""
-
-    def __init__(self, seed: int) -> None:
-        self._shared = torch.Generator().manual_seed(seed)
-        self._of_request: WeakKeyDictionary[torch.Generator, torch.Generator] = WeakKeyDictionary()
-
-    def rows(self, count: int, generators: Mapping[int, torch.Generator]) -> Tensor:
-        """``[count]``: a row in ``generators`` draws from its request's own."""
-        numbers = torch.rand(count, generator=self._shared)
-        for row, generator in generators.items():
-            numbers[row] = torch.rand((), generator=self._on_host(generator))
-        return numbers
-
-    def _on_host(self, generator: torch.Generator) -> torch.Generator:
-        """A device's generator serves for its seed only."""
-        if generator.device.type == "cpu":
-            return generator
-        if generator not in self._of_request:
-            self._of_request[generator] = torch.Generator().manual_seed(generator.initial_seed())
-        return self._of_request[generator]
+from kunport_runtime.engine.randomness import HostRandom
 
 
 class TopKTopPSampler(nn.Module):

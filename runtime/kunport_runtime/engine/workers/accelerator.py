@@ -6,9 +6,13 @@ from contextlib import AbstractContextManager, nullcontext
 
 from vllm.v1.worker.gpu_worker import Worker
 
+from kunport_runtime.engine.runners.accelerator import AcceleratorModelRunner
 from kunport_runtime.engine.workers.common import WorkerAdditions
 
 
 class AcceleratorWorker(WorkerAdditions, Worker):
+    def _make_model_runner(self) -> AcceleratorModelRunner:
+        return AcceleratorModelRunner(self.vllm_config, self.device)
+
     def _maybe_get_memory_pool_context(self, tag: str) -> AbstractContextManager[None]:
         return nullcontext()

@@ -7,7 +7,6 @@ from typing import Any
 
 from kunport_runtime.engine.layers.naming import name_layers
 from kunport_runtime.engine.layers.registration import register_layers
-from kunport_runtime.engine.sampling import make_sampler
 from kunport_runtime.engine.settings import reference_only
 from kunport_runtime.operators.accounting import ledger
 from kunport_runtime.operators.dispatch import dispatcher
@@ -23,10 +22,6 @@ class WorkerAdditions:
         if reference_only():
             dispatcher.use(REFERENCE_ONLY)
         super().__init__(*arguments, **options)
-
-    def init_device(self: Any) -> None:
-        super().init_device()  # type: ignore[misc]
-        self.model_runner.sampler = make_sampler(self.model_runner.sampler, self.vllm_config)
 
     def load_model(self: Any, **options: Any) -> None:
         super().load_model(**options)  # type: ignore[misc]

@@ -1,0 +1,1 @@
+"""vLLM's model runner, one a kind of device, with kunport's sampler."""
