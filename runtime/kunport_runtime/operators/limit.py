@@ -19,7 +19,7 @@ class Limit:
         one_of: all that is taken; empty for no such bound.
         minimum: the smallest number, or the name of a size that has it.
         maximum: the largest number, or the name of a size that has it.
-        multiple_of: a divisor, or the name of a size that has it.
+        multiple_of: a divisor, or the name of a size that has it; 0 divides everything.
         why: the reason, for messages and the reference.
     """
 
@@ -46,7 +46,7 @@ class Limit:
             return self._say(value, f"below {self.minimum}")
         if self.maximum is not None and value > _number(self.maximum, call):
             return self._say(value, f"above {self.maximum}")
-        if self.multiple_of is not None and value % _number(self.multiple_of, call):
+        if self.multiple_of is not None and (divisor := _number(self.multiple_of, call)) and value % divisor:
             return self._say(value, f"no multiple of {self.multiple_of}")
         return ""
 

@@ -62,7 +62,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     forms = (
         ("softmax", True, 1, 1, "maximum", 1.0, False, 5, 8, 2),
         ("softmax", False, 4, 2, "maximum", 16.0, False, 3, 64, 6),
-        ("sigmoid", True, 8, 4, "top_two_sum", 2.5, True, 17, 256, 8),
+        ("sigmoid", True, 8, 3, "top_two_sum", 2.5, True, 17, 256, 8),
         ("sigmoid", False, 1, 1, "maximum", 1.0, False, 1, 16, 1),
         ("softmax", True, 1, 1, "maximum", 1.0, True, 33, 60, 4),
     )
@@ -75,7 +75,7 @@ def cases(draw: Draw) -> Iterator[Case]:
                 "weights": draw.poison(tokens, top_k, dtype=torch.float32),
                 "ids": draw.poison(tokens, top_k, dtype=torch.int32),
                 "logits": (steps / 32 - 4).to(draw.dtype),
-                "correction_bias": draw.permutation(experts).float() / 7.3 if bias else None,
+                "correction_bias": draw.permutation(experts).float() / (3.3 * experts) if bias else None,
                 "scoring": scoring,
                 "renormalize": renormalize,
                 "groups": groups,

@@ -57,17 +57,17 @@ def reference(
 def cases(draw: Draw) -> Iterator[Case]:
     """One token and many, an expert that gets all, experts of another rank, gpt-oss's activation with biases."""
     forms = (
-        (1, 64, 32, 8, 2, False, False),
-        (33, 96, 40, 6, 3, True, False),
-        (7, 64, 48, 4, 2, False, True),
+        (1, 64, 32, 8, 2, "silu", False, False),
+        (33, 96, 40, 6, 3, "gelu_tanh", True, False),
+        (7, 64, 48, 4, 2, "silu", False, True),
     )
-    for tokens, hidden, size, experts, top_k, elsewhere, gpt_oss in forms:
+    for tokens, hidden, size, experts, top_k, activation, elsewhere, gpt_oss in forms:
         ids = torch.stack([draw.permutation(experts, torch.int32)[:top_k] for _ in range(tokens)])
         ids[:, 0] = torch.where(ids[:, 1:].eq(1).any(-1), ids[:, 0], 1)
         if elsewhere:
             ids[ids == 2] = -1
         yield Case(
-            f"{tokens} tokens, {top_k} of {experts} experts of {size} in {hidden}"
+            f"{tokens} tokens, {top_k} of {experts} experts of {size} in {hidden}, {activation}"
             f"{', some of another rank' if elsewhere else ''}{', with biases and limits' if gpt_oss else ''}",
             {
                 "out": draw.poison(tokens, hidden),
@@ -78,9 +78,10 @@ def cases(draw: Draw) -> Iterator[Case]:
                 "ids": ids,
                 "gate_up_bias": draw.normal(experts, 2 * size) if gpt_oss else None,
                 "down_bias": draw.normal(experts, hidden) if gpt_oss else None,
+                "activation": activation,
                 "packing": "interleaved" if gpt_oss else "halves",
                 "alpha": 1.702 if gpt_oss else 1.0,
-                "limit": 7.0 if gpt_oss else 0.0,
+                "limit": 1.5 if gpt_oss else 0.0,
                 "up_offset": 1.0 if gpt_oss else 0.0,
             },
         )
