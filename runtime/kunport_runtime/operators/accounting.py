@@ -85,8 +85,8 @@ class Ledger:
         self._counts: Counter[tuple[str, Decision]] = Counter()
         self.failures: list[Failure] = []
 
-    def count(self, decision: Decision) -> None:
-        """Count a call.
+    def admit(self, decision: Decision) -> None:
+        """Let a call begin.
 
         Raises:
             FallbackError: it is a fallback, within `demand_no_fallback`.
@@ -98,6 +98,9 @@ class Ledger:
                 f"{decision.operator}{where} would run on {decision.provider} ({reasons}).",
                 "Repair that, or change the policy's order.",
             )
+
+    def count(self, decision: Decision) -> None:
+        """Count a call that has come back."""
         self._counts[_layer.get(), decision] += 1
 
     def records(self) -> list[Record]:

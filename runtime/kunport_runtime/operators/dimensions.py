@@ -11,16 +11,12 @@ _TERM = re.compile(r"(?P<sign>[+-]?) *(?:(?P<factor>\d+) *\* *)?(?:(?P<name>[a-z
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """``sum(factor * size of name) + constant``."""
+    """``sum(factor * size of name) + constant``; ``name`` is the name where it is nothing but one, else ""."""
 
     text: str
     terms: tuple[tuple[int, str], ...]
     constant: int
-
-    @property
-    def name(self) -> str:
-        """The name where the dimension is nothing but a name; else ""."""
-        return self.text if self.terms == ((1, self.text),) else ""
+    name: str
 
     def size(self, sizes: Mapping[str, int]) -> int | None:
         """Its size; None where a name has none yet."""
@@ -62,4 +58,4 @@ def _parse(text: str) -> Dimension:
             terms.append((factor, term["name"]))
         else:
             constant += factor * int(term["number"])
-    return Dimension(text, tuple(terms), constant)
+    return Dimension(text, tuple(terms), constant, text if terms == [(1, text)] else "")

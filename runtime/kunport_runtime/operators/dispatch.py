@@ -1,6 +1,7 @@
 """Runs an operator: holds the call against its contract, chooses who runs it, counts, and replaces what fails.
 
-The choice is made once for each kind of call (dtypes, options and sizes that some limit is on) and remembered. An
+The choice is made once for each kind of call (dtypes, options and sizes that some limit is on) and remembered. So is
+that a call of the same shapes, strides, dtypes and options fits: layers make the same calls over and over. An
 implementation that raises is out of service for its operator and dtype from then on, and the next provider takes the
 same call. Where the failed one may have changed an argument in place, a copy of that argument is used: copies are
 taken of the first call of each kind, when kernels are compiled. A later failure of such an operator cannot be undone,
@@ -25,6 +26,7 @@ from kunport_runtime.operators.probe import Probes
 from kunport_runtime.operators.registry import Registry, registry
 
 _LARGEST_COPY = 64 << 20  # bytes; a pool of states is larger, and is not copied
+_MOST_CALLS = 4096  # that are remembered; lengths of prompts differ without end
 
 Key = tuple[object, ...]
 
@@ -44,6 +46,7 @@ class Dispatcher:
         self.probes = probes
         self.ledger = ledger
         self._given = policy
+        self._calls: dict[Key, tuple[Decision, dict[str, int], torch.device]] = {}
         self._decisions: dict[Key, Decision] = {}
         self._deciding: dict[str, tuple[str, ...]] = {}
         self._out_of_service: dict[tuple[str, str, str], str] = {}
@@ -67,6 +70,7 @@ class Dispatcher:
 
     def forget(self) -> None:
         """Make every choice anew: for a registry that has changed."""
+        self._calls.clear()
         self._decisions.clear()
         self._deciding.clear()
 
@@ -80,32 +84,47 @@ class Dispatcher:
             OperatorFailedError: an implementation failed and its call cannot be repeated.
         """
         contract = self.registry.contract(name)
-        call = bind(contract, arguments)
-        call.allocate_outputs()
-        while True:
+        key = _signature(name, arguments)
+        known = self._calls.get(key) if key is not None else None
+        if known is not None:
+            decision, sizes, device = known
+            call = Binding(contract, {**contract.defaults, **arguments}, sizes, device)
+        else:
+            call = bind(contract, arguments)
             decision = self.decide(call)
-            self.ledger.count(decision)
-            copies = {} if decision.proven else self._copy_updated(decision, call)
-            try:
-                decision.function(**call.arguments)
-            except torch.OutOfMemoryError:
-                raise  # of the device, not of the kernel
-            except Exception as error:
-                if decision.provider == REFERENCE:
-                    raise
-                self._take_out_of_service(decision, call, f"{type(error).__name__}: {error}")
-                if contract.updated and not copies:
-                    raise OperatorFailedError(
-                        f"{call} failed on {decision.provider} and may have changed its arguments ({error}).",
-                        "Repeat the request; another provider runs it from now on.",
-                    ) from error
-                for argument, copy in copies.items():
-                    call.arguments[argument].copy_(copy)
-                continue
-            decision.proven = True
-            break
+        call.allocate_outputs()
+        while not self._run(decision, call):
+            decision = self.decide(call)
+        if key is not None and known is None:
+            if len(self._calls) >= _MOST_CALLS:
+                self._calls.clear()
+            self._calls[key] = decision, call.sizes, call.device
         outputs = tuple(call.arguments[each.name] for each in contract.outputs)
         return outputs[0] if len(outputs) == 1 else outputs or None
+
+    def _run(self, decision: Decision, call: Binding) -> bool:
+        """Run a call; False where the implementation failed, is out of service now, and has left no trace."""
+        self.ledger.admit(decision)
+        copies = {} if decision.proven else self._copy_updated(decision, call)
+        try:
+            decision.function(**call.arguments)
+        except torch.OutOfMemoryError:
+            raise  # of the device, not of the kernel
+        except Exception as error:
+            if decision.provider == REFERENCE:
+                raise
+            self._take_out_of_service(decision, call, f"{type(error).__name__}: {error}")
+            if call.contract.updated and not copies:
+                raise OperatorFailedError(
+                    f"{call} failed on {decision.provider} and may have changed its arguments ({error}).",
+                    "Repeat the request; another provider runs it from now on.",
+                ) from error
+            for argument, copy in copies.items():
+                call.arguments[argument].copy_(copy)
+            return False
+        decision.proven = True
+        self.ledger.count(decision)
+        return True
 
     def decide(self, call: Binding) -> Decision:
         """Who runs a call.
@@ -180,11 +199,26 @@ class Dispatcher:
 
     def _take_out_of_service(self, decision: Decision, call: Binding, reason: str) -> None:
         self._report(Failure(decision.operator, decision.provider, call.dtype, reason))
+        self._calls.clear()
         self._decisions.clear()
 
     def _report(self, failure: Failure) -> None:
         self._out_of_service[failure.operator, failure.provider, failure.dtype] = failure.reason
         self.ledger.failures.append(failure)
+
+
+def _signature(name: str, arguments: dict[str, Any]) -> Key | None:
+    """All of a call that its contract and its choice depend on; None where an argument is of no kind that fits."""
+    key: list[object] = [name]
+    for argument, value in arguments.items():
+        key.append(argument)
+        if isinstance(value, torch.Tensor):
+            key += (value.shape, value.stride(), value.dtype, value.device)
+        elif isinstance(value, list | dict | set):
+            return None
+        else:
+            key += (type(value), value)
+    return tuple(key)
 
 
 dispatcher = Dispatcher(registry, None, Probes(), ledger)

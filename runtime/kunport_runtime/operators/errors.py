@@ -1,15 +1,12 @@
-"""The errors of operators. Each is one sentence saying what is wrong, and the cure."""
+"""The errors of operators."""
 
 from __future__ import annotations
 
+from kunport_runtime.errors import KunportRuntimeError
 
-class OperatorError(Exception):
+
+class OperatorError(KunportRuntimeError):
     """Something about an operator is wrong: the base of the errors here."""
-
-    def __init__(self, problem: str, cure: str) -> None:
-        super().__init__(f"{problem} {cure}")
-        self.problem = problem
-        self.cure = cure
 
 
 class ContractError(OperatorError):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -53,9 +54,19 @@ class Implementation:
         return next((reason for limit in self.limits if (reason := limit.refusal(call))), "")
 
     def digest(self) -> str:
-        """Of the file that the function is in: a changed file is another implementation."""
-        path = inspect.getsourcefile(inspect.unwrap(self.load()))
-        return sha256(Path(path).read_bytes() if path else b"").hexdigest()[:16]
+        """Of the source that it comes from: its package, or its file where it is in none. Other code, other kernels."""
+        module = sys.modules[self.load().__module__]
+        path = Path(module.__file__ or "")
+        return _digest(path.parent if module.__package__ else path)
 
     def __str__(self) -> str:
         return f"{self.provider}'s {self.operator}"
+
+
+@cache
+def _digest(path: Path) -> str:
+    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix in (".py", ".json"))
+    whole = sha256()
+    for file in files:
+        whole.update(file.read_bytes())
+    return whole.hexdigest()[:16]
