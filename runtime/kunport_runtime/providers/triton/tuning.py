@@ -1,0 +1,84 @@
+"""Tuning as data: which block sizes, warps and stages an operator takes on a device, by dtype and shape.
+
+A table is a JSON file named after the device, `tuning/nvidia_h200.json`:
+
+    {"paged_decode": [{"dtype": "bfloat16", "shape": {"page": 16, "keys": 2048}, "config": {"block": 32, "warps": 1}}]}
+
+The entry taken is the one of that dtype whose shape is nearest in powers of two; what its config does not name, and
+everything where no entry is, comes from the defaults that the launcher passes, which are safe on every device.
+"""
+
+import functools
+import json
+import math
+import os
+import re
+from pathlib import Path
+from typing import TypedDict
+
+import torch
+
+Config = dict[str, int | bool]
+
+
+class Entry(TypedDict):
+    """What was found best for one dtype and shape."""
+
+    dtype: str
+    shape: dict[str, int]
+    config: Config
+
+
+FOLDER = Path(__file__).parent / "tuning"
+
+
+def lookup(operator: str, dtype: torch.dtype, device: torch.device, defaults: Config, **shape: int) -> Config:
+    """The configuration of `operator` for tensors of `dtype` on `device`, nearest to `shape` (positive sizes)."""
+    key = tuple((name, _bucket(size)) for name, size in shape.items())
+    return _nearest(operator, str(dtype).removeprefix("torch."), _device_name(device), tuple(defaults.items()), key)
+
+
+def _bucket(size: int) -> int:
+    """Sizes within an eighth of a power of two share an entry, so that ragged batches do not fill the cache."""
+    return round(8 * math.log2(max(size, 1)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _nearest(
+    operator: str,
+    dtype: str,
+    device: str,
+    defaults: tuple[tuple[str, int | bool], ...],
+    shape: tuple[tuple[str, int], ...],
+) -> Config:
+    entries = [entry for entry in _table(device).get(operator, []) if entry["dtype"] == dtype]
+    if not entries:
+        return dict(defaults)
+
+    def distance(entry: Entry) -> float:
+        return sum(abs(bucket - _bucket(entry["shape"].get(name, 1))) for name, bucket in shape)
+
+    return dict(defaults) | min(entries, key=distance)["config"]
+
+
+@functools.cache
+def _table(device: str) -> dict[str, list[Entry]]:
+    """The table of a device: the user's own (folder KUNPORT_TUNING) before the one that ships; empty without either."""
+    for folder in (os.environ.get("KUNPORT_TUNING"), FOLDER):
+        if folder and (path := Path(folder) / f"{device}.json").is_file():
+            table: dict[str, list[Entry]] = json.loads(path.read_text())
+            return table
+    return {}
+
+
+@functools.cache
+def _device_name(device: torch.device) -> str:
+    if device.type != "cuda":
+        return device.type
+    return re.sub(r"[^a-z0-9]+", "_", torch.cuda.get_device_name(device).lower()).strip("_")
+
+
+@functools.cache
+def processors(device: torch.device) -> int:
+    """How many multiprocessors the device has; on the CPU, where kernels are interpreted, few."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
