@@ -72,7 +72,8 @@ class Binding:
     def __str__(self) -> str:
         """The call in a line, for errors."""
         parts = []
-        for name, value in self.arguments.items():
+        for name in (each.name for each in self.contract.arguments):
+            value = self.arguments.get(name)
             if isinstance(value, torch.Tensor):
                 parts.append(f"{name}: {dtype_name(value.dtype)}{list(value.shape)}")
             elif value is not None and value != self.contract.defaults.get(name):
