@@ -10,9 +10,12 @@ _STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, direction and joining, su
 
 def visible(value: object) -> str:
     """A string that may come from a model, with every character that could steer a reader's display as an escape."""
+    text = str(value)
+    if text.isprintable():
+        return text
     return "".join(
         character.encode("unicode_escape").decode() if unicodedata.category(character) in _STEERING else character
-        for character in str(value)
+        for character in text
     )
 
 

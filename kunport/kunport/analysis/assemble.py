@@ -174,8 +174,8 @@ def run(made: Construction, length: int | Scalar, **given: Value) -> Value:
     with trace.inside(frame):
         kind = TensorType((BATCH, length), DType("int64"))
         ids = Tensor(trace.emit("input", ("input_ids",), kind=kind).id, kind)
-        args, kwargs = run_arguments(interpreter, made.model, ids)
         try:
+            args, kwargs = run_arguments(interpreter, made.model, ids)
             return run_forward(interpreter, made.model, args, {**kwargs, **given}, frame)
         except (NotUnderstoodError, RaisedError) as problem:
             return interpreter.unknown(str(problem), ids)

@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from typing import NoReturn
 
 from kunport.cli import analyze, generate, port, tiny, validate
@@ -80,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BUG
 
 
+@cache
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="kunport",

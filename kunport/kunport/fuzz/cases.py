@@ -1,4 +1,4 @@
-"""Case number n of a seed, as a folder: a configuration and modeling code, one or both mutated."""
+"""Case number n of a seed, as a folder: a configuration and mostly modeling code, one or both mutated."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kunport.analysis.library.installed import installation
 from kunport.fuzz import configs, grammar, noise
 
+# Shares of costly cases: a configuration of an installed model, and a mutated copy of its source. Others are small.
+_INSTALLED, _LARGE = 0.02, 0.03
 # Model types whose real modeling files are mutated: attention and packings of every kind, experts, recurrences.
 REAL = ("llama", "gpt2", "gpt_neox", "bloom", "mixtral", "gemma2", "phi3", "olmo2", "deepseek_v3", "mamba", "falcon")
 SMALL = {
@@ -44,7 +47,12 @@ def write_case(number: int, seed: int, folder: Path) -> Path:
     draw = random.Random(f"{seed}/{number}")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    source, config = draw.choice(_seeds())
+    chance = draw.random()
+    if chance < _INSTALLED:
+        (folder / "config.json").write_text(configs.mutate({**draw.choice(_installed()), **SMALL}, draw))
+        return folder
+    sources = _real() if chance < _INSTALLED + _LARGE else _small()
+    (source, config), *_ = draw.choices(sources, [len(source) ** -2 for source, _ in sources])
     data = source.encode()
     kind = draw.choice(("grammar", "grammar", "grammar", "bytes", "config", "config", "both"))
     if kind in ("grammar", "both"):
@@ -53,29 +61,47 @@ def write_case(number: int, seed: int, folder: Path) -> Path:
         data = noise.mutate(data, draw)
     text = configs.mutate(config, draw) if kind in ("config", "both") else json.dumps(config)
     (folder / "config.json").write_bytes(noise.mutate(text.encode(), draw) if draw.random() < 0.02 else text.encode())
+    if draw.random() < 0.1:  # over two files, each of which may import from the other
+        other = "from .modeling_case import *\n" + grammar.mutate(draw.choice(_small())[0], draw)
+        (folder / "parts.py").write_bytes(other.encode(errors="surrogatepass"))
+        data = b"from .parts import *\n" + data
     modeling = folder / "modeling_case.py"
     modeling.write_bytes(data)
     return modeling if draw.random() < 0.1 else folder
 
 
 @cache
-def _seeds() -> list[tuple[str, dict[str, Any]]]:
-    """Sources with configurations: small ones of our own, and real ones of the installed Transformers."""
-    from kunport.analysis.library.installed import installation
-
-    library = installation()
+def _small() -> list[tuple[str, dict[str, Any]]]:
+    """Sources of our own, with the fields that each reads."""
     found = []
     for path in sorted(Path(__file__).with_name("seeds").glob("*.txt")):
-        found.append((path.read_text(), _config("Case", "case")))
+        source = path.read_text()
+        read = {name: value for name, value in SMALL.items() if name in source}
+        found.append((source, {**_names("Case", "case"), **read}))
+    return found
+
+
+@cache
+def _real() -> list[tuple[str, dict[str, Any]]]:
+    """Sources of the installed Transformers, with configurations."""
+    library = installation()
+    found = []
     for model_type in REAL:
         path = library.root / "transformers" / "models" / model_type / f"modeling_{model_type}.py"
         source = path.read_text().replace("from ...", "from transformers.")
         source = source.replace("from .configuration", f"from transformers.models.{model_type}.configuration")
-        architecture = library.causal[model_type]
-        found.append((source, _config(architecture.removesuffix("ForCausalLM"), model_type)))
+        name = library.causal[model_type].removesuffix("ForCausalLM")
+        found.append((source, {**_names(name, model_type), **SMALL}))
     return found
 
 
-def _config(name: str, model_type: str) -> dict[str, Any]:
+@cache
+def _installed() -> list[dict[str, Any]]:
+    """What configurations call models whose source is the installed one."""
+    causal = installation().causal
+    return [{"architectures": [causal[model_type]], "model_type": model_type} for model_type in REAL]
+
+
+def _names(name: str, model_type: str) -> dict[str, Any]:
     classes = {"AutoModelForCausalLM": f"modeling_case.{name}ForCausalLM"}
-    return {"architectures": [f"{name}ForCausalLM"], "model_type": f"{model_type}_case", "auto_map": classes, **SMALL}
+    return {"architectures": [f"{name}ForCausalLM"], "model_type": f"{model_type}_case", "auto_map": classes}

@@ -1,52 +1,63 @@
-"""Keeps a worker alive through many cases, and ends it where a case takes too long."""
+"""Keeps a worker alive through many cases, and starts another where one died, hung or grew."""
 
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import tempfile
 from collections.abc import Iterable, Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from kunport.fuzz.worker import serve
+from kunport.fuzz.worker import Ending, serve
 
-SECONDS = 10.0  # that a case may take
-_START = 120.0  # seconds until a worker that was just started must have made its case
+SECONDS = 10.0  # of processor time that a case may take
+GROWN = 600 << 20  # bytes that a worker may have held before another takes over
+_START = 300.0  # seconds until a worker that was just started must have made its case
+_WAIT = 12  # as many times longer may a case take on the clock: other programs run too
 
 
-def run(numbers: Iterable[int], seed: int, seconds: float = SECONDS) -> Iterator[tuple[int, str]]:
-    """Each case's number with what is wrong about how it ended, "" where nothing is."""
+def run(numbers: Iterable[int], seed: int, seconds: float = SECONDS) -> Iterator[tuple[int, Ending]]:
+    """Each case's number with how it ended."""
     context = multiprocessing.get_context("spawn")
-    process = None
+    process: BaseProcess | None = None
     with tempfile.TemporaryDirectory(prefix="kunport-fuzz-") as folder:
         try:
             for number in numbers:
                 if process is None:
                     ours, theirs = context.Pipe()
-                    process = context.Process(target=serve, args=(theirs, Path(folder) / "case", seed), daemon=True)
+                    process = context.Process(target=serve, args=(theirs, Path(folder), seed, seconds), daemon=True)
                     process.start()
                     theirs.close()
-                problem = _ask(ours, number, seconds)
-                yield number, problem
-                if problem.startswith(("it takes", "the process")):
-                    process.kill()
-                    process.join()
+                ending = _ask(ours, process, number, seconds)
+                yield number, ending
+                if not ending.digest or ending.memory > GROWN:
+                    _end(process)
                     ours.close()
                     process = None
         finally:
             if process is not None:
-                process.kill()
-                process.join()
+                _end(process)
 
 
-def _ask(worker: multiprocessing.connection.Connection, number: int, seconds: float) -> str:
+def _ask(worker: Connection, process: BaseProcess, number: int, seconds: float) -> Ending:
     try:
         worker.send(number)
         if not worker.poll(_START):
-            return "the process does not start"
+            return Ending("failure", "the process does not start")
         worker.recv()
-        if not worker.poll(seconds):
-            return f"it takes longer than {seconds:.0f} s"
-        answer: str = worker.recv()
+        if not worker.poll(seconds * _WAIT):
+            return Ending("failure", f"it waits for longer than {seconds * _WAIT:.0f} s")
+        answer: Ending = worker.recv()
         return answer
     except (EOFError, OSError):
-        return "the process dies"
+        process.join()
+        if process.exitcode == -signal.SIGPROF:
+            return Ending("failure", f"it takes longer than {seconds:g} s")
+        return Ending("failure", f"the process dies ({process.exitcode})")
+
+
+def _end(process: BaseProcess) -> None:
+    process.kill()
+    process.join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from kunport.variants.fact import Fact, ModelFacts
@@ -27,6 +28,7 @@ def is_size(key: str) -> bool:
     return _plain(key) in _LIGHT
 
 
+@lru_cache(maxsize=4096)
 def _plain(key: str) -> str:
     """A key without the name of a norm."""
     found = _NORM.match(key)

@@ -1,5 +1,6 @@
 """The fuzzer's own parts: what a judge calls bad, and a worker that dies or hangs."""
 
+import signal
 import sys
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from kunport.fuzz import __main__ as command
 from kunport.fuzz import run as running
 from kunport.fuzz import worker
+from kunport.fuzz.worker import Ending
 
 from kunport import cli
 
@@ -18,8 +20,9 @@ def ends(monkeypatch, action):
 
 
 def test_good_ends(monkeypatch):
-    assert ends(monkeypatch, lambda: 0) == ""
-    assert ends(monkeypatch, lambda: print("kunport: No. Yes.", file=sys.stderr) or 2) == ""
+    assert ends(monkeypatch, lambda: 0) == Ending("report")
+    assert ends(monkeypatch, lambda: 1) == Ending("unknown")
+    assert ends(monkeypatch, lambda: print("kunport: No. Yes.", file=sys.stderr) or 2) == Ending("refused")
 
 
 @pytest.mark.parametrize(
@@ -35,10 +38,13 @@ def test_good_ends(monkeypatch):
     ],
 )
 def test_bad_ends(monkeypatch, action, problem):
-    assert problem in ends(monkeypatch, action)
+    ending = ends(monkeypatch, action)
+    assert ending.kind == "failure"
+    assert problem in ending.problem
 
 
-def _serve_badly(requests, folder, seed):
+def _serve_badly(requests, folder, seed, seconds):
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     while True:
         number = requests.recv()
         requests.send("")
@@ -46,20 +52,46 @@ def _serve_badly(requests, folder, seed):
             sys.exit(1)
         if number == 2:
             time.sleep(60)
-        requests.send("")
+        while number == 3:
+            pass
+        requests.send(Ending("report", digest="d", memory=running.GROWN + 1 if number == 4 else 0))
 
 
-def test_a_worker_that_dies_or_hangs_is_replaced(monkeypatch):
+def test_a_worker_that_dies_hangs_or_grows_is_replaced(monkeypatch):
     monkeypatch.setattr(running, "serve", _serve_badly)
-    answers = dict(running.run(range(4), seed=0, seconds=2.0))
-    assert answers == {0: "", 1: "the process dies", 2: "it takes longer than 2 s", 3: ""}
+    monkeypatch.setattr(running, "_WAIT", 10)
+    endings = dict(running.run(range(6), seed=0, seconds=0.3))
+    problems = {number: ending.problem for number, ending in endings.items()}
+    waits, takes = "it waits for longer than 3 s", "it takes longer than 0.3 s"
+    assert problems == {0: "", 1: "the process dies (1)", 2: waits, 3: takes, 4: "", 5: ""}
 
 
-def test_the_command_counts_prints_and_keeps(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(command, "run", lambda numbers, seed, seconds: [(5, ""), (6, "oops\x1b")])
-    monkeypatch.setattr(sys, "argv", ["fuzz", "--first", "5", "--cases", "2", "--keep", str(tmp_path / "bad")])
+def test_a_real_worker_answers(tmp_path):
+    endings = dict(running.run(range(3), seed=1))
+    assert {ending.kind for ending in endings.values()} <= {"report", "unknown", "refused"}
+    assert len({ending.digest for ending in endings.values()}) == 3
+    assert all(0 <= ending.seconds < 10 and 0 < ending.memory < worker.MEMORY for ending in endings.values())
+
+
+def test_the_command_counts_prints_keeps_and_goes_on(monkeypatch, capsys, tmp_path):
+    asked = []
+
+    def run(numbers, seed, seconds):
+        asked.append(list(numbers))
+        kinds = ("report", Ending("report", digest="d")), ("oops", Ending("failure", "oops\x1b", seconds=3.0))
+        yield from zip(numbers, (ending for _, ending in kinds), strict=True)
+
+    monkeypatch.setattr(command, "run", run)
+    log, bad = tmp_path / "log", tmp_path / "bad"
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--first", "5", "--cases", "2", "--keep", str(bad), "--log", str(log)])
     assert command.main() == 1
     out = capsys.readouterr().out
     assert r"case 6 of seed 0: oops\x1b" in out
-    assert "2 cases in 0 s, 1 ended badly" in out
-    assert (tmp_path / "bad/6/modeling_case.py").is_file()
+    assert (
+        "1 ended badly; 2 cases, 2 distinct: 1 report, 0 unknown, 0 refused, 1 failure; at most 3.0 s (case 6)" in out
+    )
+    assert (bad / "6/config.json").is_file()
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--cases", "2", "--log", str(log)])
+    assert command.main() == 1
+    assert asked == [[5, 6], [7, 8]]
+    assert "4 cases, 3 distinct: 2 report, 0 unknown, 0 refused, 2 failure" in capsys.readouterr().out

@@ -6,9 +6,8 @@ import time
 import tracemalloc
 
 import pytest
-from kunport.fuzz import configs, grammar, noise
+from kunport.fuzz import configs, grammar, noise, worker
 from kunport.fuzz.cases import write_case
-from kunport.fuzz.worker import judge
 
 import kunport
 
@@ -40,6 +39,10 @@ CONFIG = {
     "vocab_size": 16,
     "hidden_size": 8,
 }
+
+
+def judge(model, form="text"):
+    return worker.judge(model, form).problem
 
 
 @pytest.fixture
@@ -102,10 +105,51 @@ def test_expressions_of_great_depth(write, value):
         body("hidden = self.forward(hidden)"),
         body("hidden = Part()(hidden)"),
         body("self.__getattr__('x')"),
+        # every class derives from every other: more paths through them than anybody can walk
+        "".join(
+            f"class C{n}({', '.join(f'C{other}' for other in range(12) if other != n)}):\n    pass\n\n\n"
+            for n in range(12)
+        )
+        + body("pass").replace("CaseForCausalLM(nn.Module)", "CaseForCausalLM(C0, C1, C2, nn.Module)"),
         "import os\nos.system('touch ran')\n" + body("os.remove('/etc/passwd')"),
     ],
 )
 def test_imports_inheritance_and_calls_in_circles(write, source):
+    assert judge(write(source)) == ""
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "for row in self.table:\n    hidden = hidden + row",
+        "parts = self.table.split(1)",
+        "parts = self.table.chunk(2**30)",
+        "parts = self.table.tensor_split(2**30)",
+        "parts = self.table.unbind(0)",
+    ],
+)
+def test_tensors_in_more_pieces_than_can_be_held(write, lines):
+    source = body(lines).replace(
+        "    def forward(self, hidden)", "    table = torch.zeros(2**30, 8)\n\n    def forward(self, hidden)"
+    )
+    tracemalloc.start()
+    assert judge(write(source)) == ""
+    assert tracemalloc.get_traced_memory()[1] < 300_000_000
+    tracemalloc.stop()
+
+
+def test_what_nests_too_deeply_is_said_to(write):
+    (unknown,) = kunport.analyze(write(body("x = hidden" + ".float()" * 300))).unknowns
+    assert "too deeply" in unknown.args[0]
+
+
+@pytest.mark.parametrize(
+    "member", ["if x:\n        def forward(self, input_ids):\n            return 1", "forward = x"]
+)
+def test_a_forward_that_cannot_be_found_out(write, member):
+    source = body("pass").replace(
+        "    def forward(self, input_ids):", f"    {member}\n\n    def other(self, input_ids):"
+    )
     assert judge(write(source)) == ""
 
 

@@ -132,6 +132,8 @@ def _contained(
             reason = problem.reason
         elif isinstance(problem, RaisedError):
             reason = f"{function.name} raises {problem}"
+        elif isinstance(problem, RecursionError):
+            reason = f"{function.name} nests calls and expressions too deeply"
         else:
             reason = f"the analysis itself fails at {function.name} ({type(problem).__name__}: {problem})"
         result = interpreter.unknown(reason, *args, *kwargs.values())

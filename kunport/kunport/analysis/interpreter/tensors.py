@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kunport_codegen.expression import Scalar, fields_of, symbols_of, unwrap
 from kunport_codegen.graph import DType, Ref
 
-from kunport.analysis.interpreter import views
+from kunport.analysis.interpreter import limits, views
 from kunport.analysis.interpreter.operations import describe
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import DEVICE, TENSOR_MEMBERS
@@ -229,6 +229,7 @@ def rows(interpreter: Interpreter, value: Value) -> list[Value]:
         raise NotUnderstoodError("a loop over a tensor whose length only the data tell")
     if isinstance(count, Scalar) and symbols_of(count.expr):
         interpreter.trace.note(f"{interpreter.trace.where}: a loop over {count.expr} was unrolled {count.value} times")
+    interpreter.spend(limits.CALL * unwrap(count))
     return [interpreter.operator("getitem", (value, position), {}) for position in range(unwrap(count))]
 
 

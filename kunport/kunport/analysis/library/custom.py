@@ -119,8 +119,23 @@ def _resolve(folder: Path, reference: str) -> tuple[Path, str]:
 
 def _declared_config(source: str, architecture: str) -> str | None:
     """The configuration class that a model class, or a base of it in the same file, declares."""
-    body = class_body(source, architecture)
-    for statement in body.body if body else []:
+    defined, waiting, seen = set(classes(source)), [architecture], set()
+    while waiting:  # depth first, left to right; bases may go in circles
+        name = waiting.pop()
+        body = class_body(source, name) if name not in seen else None
+        seen.add(name)
+        if body is None:
+            continue
+        if (found := _own_config(body)) is not None:
+            return found
+        bases = [base.id for base in body.bases if isinstance(base, ast.Name) and base.id in defined]
+        waiting.extend(reversed(bases))
+    return None
+
+
+def _own_config(body: ast.ClassDef) -> str | None:
+    """The name that the body of a class gives ``config_class``, or annotates ``config`` with."""
+    for statement in body.body:
         value: ast.expr | None = None
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             value = statement.value if statement.targets[0].id == "config_class" else None
@@ -128,12 +143,6 @@ def _declared_config(source: str, architecture: str) -> str | None:
             value = statement.annotation if statement.target.id == "config" else None
         if isinstance(value, ast.Name):
             return value.id
-    defined = classes(source)
-    for base in body.bases if body else []:
-        if isinstance(base, ast.Name) and base.id in defined and base.id != architecture:
-            found = _declared_config(source, base.id)
-            if found is not None:
-                return found
     return None
 
 

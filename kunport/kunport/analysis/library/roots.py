@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kunport.analysis.library.definitions import classes, read_source
@@ -117,20 +117,29 @@ def _words(node: ast.AST) -> list[str]:
     return words
 
 
-def _is_module(definitions: dict[str, Definition], name: str, seen: frozenset[str] = frozenset()) -> bool:
-    node = definitions.get(name)
-    if not isinstance(node, ast.ClassDef) or name in seen:
-        return name in _MODULES or name.endswith("PreTrainedModel")
-    words = [word for base in node.bases for word in _words(base)]
-    return any(_is_module(definitions, word, seen | {name}) for word in words)
+def _lineage(definitions: dict[str, Definition], name: str) -> Iterator[str]:
+    """The name and those of its bases, theirs included, depth first; each once, for they may go in circles."""
+    waiting, seen = [name], set()
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        yield one
+        node = definitions.get(one)
+        if isinstance(node, ast.ClassDef):
+            waiting.extend(reversed([word for base in node.bases for word in _words(base)]))
+
+
+def _is_module(definitions: dict[str, Definition], name: str) -> bool:
+    foreign = (each for each in _lineage(definitions, name) if not isinstance(definitions.get(each), ast.ClassDef))
+    return any(each in _MODULES or each.endswith("PreTrainedModel") for each in foreign)
 
 
 def _constructor(definitions: dict[str, Definition], name: str) -> ast.FunctionDef | None:
-    node = definitions.get(name)
-    if not isinstance(node, ast.ClassDef):
-        return None
-    for each in node.body:
-        if isinstance(each, ast.FunctionDef) and each.name == "__init__":
-            return each
-    bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id != name]
-    return next((found for base in bases if (found := _constructor(definitions, base)) is not None), None)
+    for each in _lineage(definitions, name):
+        node = definitions.get(each)
+        for member in node.body if isinstance(node, ast.ClassDef) else []:
+            if isinstance(member, ast.FunctionDef) and member.name == "__init__":
+                return member
+    return None

@@ -13,6 +13,8 @@ from .reductions import unknown_size
 from .registry import rule
 from .tensor import Result, ShapeError, Size, TensorType
 
+_MOST = 10_000  # pieces that a tensor is cut into; no model needs a thousandth of it
+
 
 def _cut(x: TensorType, dim: int, pieces: list[Size]) -> Result:
     return tuple(TensorType(sizes.replaced(x.shape, dim, piece), x.dtype) for piece in pieces)
@@ -25,9 +27,16 @@ def _pieces(size: Size, each: Size) -> list[Size]:
     full, rest = divmod(sizes.value(size), sizes.value(each))
     if full == 0 or (full == 1 and not rest):
         return [size]
-    count = full + bool(rest)
+    count = _held(full + bool(rest))
     last = sizes.subtract(size, sizes.product((count - 1, each)))
     return [each] * (count - 1) + [last]
+
+
+def _held(count: int) -> int:
+    """How many pieces, where so many can be held."""
+    if count > _MOST:
+        raise ShapeError(f"more than {_MOST:,} pieces")
+    return count
 
 
 @rule("split", data_dependent=True)
@@ -73,7 +82,7 @@ def tensor_split(x: TensorType, parts: Any = None, dim: Any = 0, **named: Any) -
         spans = pairwise(bounds)
         return _cut(x, where, [sizes.sliced(size, slice(start, stop)) for start, stop in spans])
     count = sizes.as_size(wanted)
-    last = sizes.value(count) - 1
+    last = _held(sizes.value(count)) - 1
     return _cut(x, where, [sizes.share(size, count, last - place) for place in range(last + 1)])
 
 
@@ -81,7 +90,7 @@ def tensor_split(x: TensorType, parts: Any = None, dim: Any = 0, **named: Any) -
 def unbind(x: TensorType, dim: Any = 0) -> Result:
     where = sizes.axis(dim, x.rank)
     piece = TensorType(sizes.replaced(x.shape, where), x.dtype)
-    return (piece,) * sizes.value(x.shape[where])
+    return (piece,) * _held(sizes.value(x.shape[where]))
 
 
 @rule("cat")

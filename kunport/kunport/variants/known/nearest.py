@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from kunport.variants.compare import Difference, differences, distance, least_distance, sides_of, summary_of
+from kunport.variants.compare import (
+    Difference,
+    Sides,
+    Summary,
+    differences,
+    distance,
+    least_distance,
+    sides_of,
+    summary_of,
+)
 from kunport.variants.fact import ModelFacts
 from kunport.variants.known.table import known_models
 
@@ -34,20 +44,23 @@ def find_nearest(facts: ModelFacts) -> Nearest | None:
         return None
     best: tuple[float, int, str, list[Difference]] | None = None
     ours = sides_of(facts)
-    others = {
-        name: sides_of(other)
-        for name, other in known_models().items()
-        if other.architecture != facts.architecture and other.kinds
-    }
+    others = {name: known for name, known in _known().items() if known[0] != facts.architecture}
     summary = summary_of(ours)
-    bounds = {name: least_distance(summary, summary_of(theirs)) for name, theirs in others.items()}
+    bounds = {name: least_distance(summary, theirs) for name, (_, _, theirs) in others.items()}
     for name in sorted(others, key=lambda each: (bounds[each], each)):
         if best is not None and bounds[name] > best[0] + 1e-9:
             break
-        found = differences(ours, others[name])
+        found = differences(ours, others[name][1])
         rank = distance(found), len(found), name, found
         if best is None or rank[:3] < best[:3]:
             best = rank
     if best is None:
         return None
-    return Nearest(best[2], known_models()[best[2]].architecture, best[0], tuple(best[3]))
+    return Nearest(best[2], others[best[2]][0], best[0], tuple(best[3]))
+
+
+@cache
+def _known() -> dict[str, tuple[str, Sides, Summary]]:
+    """Architecture and what is compared of every known model that has layers, by model type."""
+    found = {name: (model.architecture, sides_of(model)) for name, model in known_models().items() if model.kinds}
+    return {name: (architecture, sides, summary_of(sides)) for name, (architecture, sides) in found.items()}
