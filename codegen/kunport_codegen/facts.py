@@ -31,6 +31,9 @@ class Norm:
             throughout).
         size: length of the normalised dimension.
         per_head: the weight spans one head (``[head_dim]``) of a ``[..., heads, head_dim]`` tensor.
+        groups: vectors of ``size`` elements that are normalised apart and have one weight of ``groups * size`` elements
+            together; None where all vectors share the weight. Input and output are ``[..., groups, size]`` or
+            ``[..., groups * size]``.
     """
 
     kind: str
@@ -46,6 +49,7 @@ class Norm:
     per_head: bool
     frame: int
     where: Location
+    groups: Number | None = None
 
 
 @dataclass(slots=True)
@@ -107,7 +111,7 @@ class Attention:
     sink per head. ``upcast`` is true where the softmax runs in float32. ``bias`` is the id of a tensor that is added to
     the scores beside the mask, broadcast to ``[batch, heads, query, key]`` (with batch and heads in one dimension where
     the source has them so): ALiBi if ``alibi``, or one that leaves only the keys that the operator ``selection`` (an
-    id) chose.
+    id) chose. With ``key_transposed`` the key is ``[batch, kv_heads, head_dim, sequence]``.
     """
 
     query: int
@@ -131,6 +135,7 @@ class Attention:
     bias: int | None = None
     alibi: bool = False
     selection: int | None = None
+    key_transposed: bool = False
 
 
 @dataclass(slots=True)

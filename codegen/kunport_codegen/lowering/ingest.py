@@ -42,7 +42,7 @@ def _recognised(facts: Facts, owners: dict[int, str]) -> dict[int, Op]:
         add("Norm", (norm.input,), norm.output, norm.frame, norm.where, norm)
     for rope in filter(has_embedding, facts.ropes):
         add("Rope", (rope.input,), rope.output, rope.frame, rope.where, rope)
-    for attention in facts.attentions:
+    for attention in (each for each in facts.attentions if not each.key_transposed):
         inputs = (attention.query, attention.key, attention.value)
         add("Attention", inputs, attention.output, attention.frame, attention.where, attention)
     for experts in facts.experts:

@@ -13,7 +13,7 @@ FUSABLE = frozenset(("RMSNorm", "GemmaRMSNorm"))
 
 def has_layer(fact: Norm) -> bool:
     """Whether the engine has a layer for this form."""
-    if fact.cast == "root":
+    if fact.cast == "root" or fact.groups is not None:
         return False
     if fact.kind == "layer":
         return not fact.offset and (bool(fact.weight) or not fact.bias)

@@ -31,6 +31,7 @@ class Operand:
     factors: list[Number] = field(default_factory=list)
     covered: list[Node] = field(default_factory=list)
     repeated: bool = False
+    transposed: bool = False
 
 
 def _attention(index: Index, softmax: Node) -> Attention | None:
@@ -78,6 +79,7 @@ def _attention(index: Index, softmax: Node) -> Attention | None:
         bias=scores.bias.tensor.id if scores.bias is not None else None,
         alibi=scores.bias is not None and scores.bias.alibi,
         selection=scores.bias.choice.id if scores.bias is not None and scores.bias.choice is not None else None,
+        key_transposed=key.transposed,
     )
 
 
@@ -150,8 +152,11 @@ def operand(index: Index, node: Node | None, scales: bool = True, repeats: bool 
 
 
 def _key(index: Index, node: Node | None) -> Operand | None:
-    """The key behind its transposition."""
+    """The key behind its transposition; itself where one permutation split it into heads and transposed it."""
     outside = operand(index, node)
+    if outside is not None and outside.tensor.op == "permute" and _splits_transposed(outside.tensor):
+        outside.transposed = True
+        return outside
     if outside is None or not swaps_axes(outside.tensor, -2, -1):
         return None
     key = operand(index, index.producer(outside.tensor.args[0]), repeats=True)
@@ -159,6 +164,11 @@ def _key(index: Index, node: Node | None) -> Operand | None:
         key.factors.extend(outside.factors)
         key.covered.extend((*outside.covered, outside.tensor))
     return key
+
+
+def _splits_transposed(node: Node) -> bool:
+    """Whether an operator makes ``[batch, heads, d, sequence]`` of ``[batch, sequence, heads, d]``."""
+    return [axis(each, 4) for each in node.args[1]] == [-4, -2, -1, -3]
 
 
 def _repeated(index: Index, node: Node) -> tuple[Node, list[Node]] | None:
@@ -200,6 +210,8 @@ def grouped(
     shapes = [each.tensor.shape or () for each in (query, key, value)]
     if any(len(shape) != 4 for shape in shapes):
         return None
+    if key.transposed:
+        shapes[1] = (*shapes[1][:2], shapes[1][3], shapes[1][2])
     (batch, heads, length, dim), (_, kv_heads, keys, key_dim), (*value_heads, value_dim) = (
         tuple(map(unwrap, shape)) for shape in shapes
     )

@@ -17,6 +17,7 @@ from .spelling import spelled
 
 # Scores at or below this are taken as hidden: float16's lowest number is -65504.
 _HIDDEN = -1e4
+_Array = np.ndarray[Any, Any]
 
 
 @dataclass(slots=True)
@@ -26,6 +27,11 @@ class Mask:
     kind: str
     window: Number | None = None
     covered: list[Node] = field(default_factory=list)
+
+
+def find_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
+    """The scores behind an operator that masks them, and the mask."""
+    return multiplied_mask(index, node) or added_mask(index, node) or filled_mask(index, node)
 
 
 def added_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
@@ -83,16 +89,30 @@ def filled_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
     mask = _constant(index, keep)
     if mask is None or mask.dtype != bool:
         return None
+    kept = ~mask if inverted else mask
+    covered = index.ancestors(made.id) if made is not None else []
+    found = _cut(index, made, kept, shape, covered, inverted)
+    return None if found is None else (tensor, found)
+
+
+def _cut(
+    index: Index, made: Node | None, kept: _Array, shape: tuple[int, ...], covered: list[Node], inverted: bool = False
+) -> Mask | None:
+    """The mask that shows what is ``kept`` in scores of a shape; ``made`` may be cut out of one for more positions."""
     try:
-        kept = np.broadcast_to(~mask if inverted else mask, shape)
+        kept = np.broadcast_to(kept, shape)
     except ValueError:
         return None
-    covered = index.ancestors(made.id) if made is not None else []
+    first = kept.reshape(-1, *shape[-2:])[0]
+    seen = _band(first) if shape[-1] == shape[-2] and np.array_equal(kept, np.broadcast_to(first, shape)) else None
+    if seen is not None and seen < shape[-1]:
+        named = _named(covered, seen)  # without a number in the source it is a window of this length alone
+        return None if named is None else Mask("sliding", named, covered)
     causal = np.tri(shape[-2], shape[-1], k=shape[-1] - shape[-2], dtype=bool)
     if not np.array_equal(kept, np.broadcast_to(causal, shape)):
         return None
     window = _window(index, made, inverted)
-    return None if window is None else (tensor, Mask("sliding" if window[0] else "causal", window[0], covered))
+    return None if window is None else Mask("sliding" if window[0] else "causal", window[0], covered)
 
 
 def _is_true(node: Node) -> bool:
@@ -122,9 +142,35 @@ def _judge(index: Index, whole: Node, inverted: bool) -> tuple[Number | None] | 
         return None
     if seen == len(kept):
         return (None,)
-    named = [number(arg) for each in index.ancestors(whole.id) for arg in (*each.args, *each.kwargs.values())]
-    found = [each for each in named if each is not None and abs(unwrap(each)) == seen]
-    return (next((each for each in found if isinstance(each, Scalar) and unwrap(each) > 0), seen),)
+    return (_named(index.ancestors(whole.id), seen) or seen,)
+
+
+def _named(nodes: list[Node], seen: int) -> Number | None:
+    """The number that made a mask of a window, or whose negative did; one with an expression before a plain one."""
+    found = [number(arg) for each in nodes for arg in (*each.args, *each.kwargs.values())]
+    scalars = [each for each in found if isinstance(each, Scalar)]
+    turned = [Scalar(-unwrap(each), each.expr.args[0]) for each in scalars if each.expr.op == "neg"]
+    named = next((each for each in (*scalars, *turned) if unwrap(each) == seen), None)
+    return named or next((seen for each in found if each is not None and abs(unwrap(each)) == seen), None)
+
+
+def multiplied_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
+    """The scores and the mask of ``scores * seen + lowest * (1 - seen)``, where ``seen`` are ones and zeros."""
+    if node.op != "add" or len(node.args) != 2 or node.kwargs:
+        return None
+    for product, fill in (node.args, node.args[::-1]):
+        made, lowest = index.producer(product), _constant(index, fill)
+        if made is None or made.op != "mul" or lowest is None or len(made.args) != 2:
+            continue
+        for scores, keep in (made.args, made.args[::-1]):
+            tensor, seen = index.producer(scores), _constant(index, keep)
+            if tensor is None or seen is None or seen.shape != lowest.shape or sizes(tensor) != sizes(node):
+                continue
+            if np.all((seen == 1) | (seen == 0)) and np.all(np.where(seen == 1, lowest == 0, lowest <= _HIDDEN)):
+                covered = [made, *index.ancestors(fill.id)]
+                mask = _cut(index, index.producer(keep), seen == 1, sizes(node) or (), covered)
+                return None if mask is None else (tensor, mask)
+    return None
 
 
 def operand_mask(index: Index, node: Node | None) -> Mask | None:

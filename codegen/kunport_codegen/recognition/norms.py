@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Norm, Number
 from kunport_codegen.graph import DType, Node
 
 from .index import FLOAT32, Index, argument, equal, is_cast, number, over_last, sizes, split_number, widest
+from .norm_weights import Weight, operand_bias, operand_weight, read_weight, rounds_as_said, vector
 
 _SPELLED = ("rsqrt", "sqrt", "pow")
 _OPERATORS = {"layer_norm": "layer", "rms_norm": "rms"}
@@ -38,18 +37,9 @@ class _Core:
     scaled: Node
     covered: list[Node]
     epsilon: Number
-    weight: _Weight | None = None
+    weight: Weight | None = None
     bias: str | None = None
     rounded: bool = False
-
-
-@dataclass(slots=True)
-class _Weight:
-    path: str
-    offset: float
-    dtype: DType | None
-    size: Number
-    covered: list[Node]
 
 
 def _spelled_out(index: Index, root: Node) -> _Core | None:
@@ -160,51 +150,54 @@ def _operator(index: Index, node: Node) -> _Core | None:
     core = _Core(kind, source, node, [node], epsilon)
     weight, bias = argument(node, 2), argument(node, 3) if kind == "layer" else None
     if weight is not None:
-        core.weight = _weight(index, weight, node)
+        core.weight = read_weight(index, weight, node)
         if core.weight is None:
             return None
     if bias is not None:
-        core.bias = _vector(index, index.producer(bias), node)
+        core.bias = vector(index, index.producer(bias), node)
         if core.bias is None:
             return None
     return core
 
 
-def _weight(index: Index, arg: Any, scaled: Node) -> _Weight | None:
-    """A weight ``w`` or ``number + w`` for the last dimension, itself or upcast."""
-    node, offset, covered = index.producer(arg), 0.0, []
-    dtype = node.dtype if node is not None else None
-    while node is not None and node.op in ("to", "add"):
-        covered.append(node)
-        if node.op == "to":
-            if node.dtype != FLOAT32:
-                return None
-            node = index.producer(node.args[0])
-            continue
-        parts = split_number(node, index.producer)
-        if parts is None or offset:
-            return None
-        dtype = node.dtype
-        node, offset = parts[0], float(unwrap(parts[1]))
-    path = _vector(index, node, scaled)
-    if path is None or node is None or node.shape is None:
-        return None
-    return _Weight(path, offset, dtype, node.shape[0], covered)
-
-
-def _vector(index: Index, node: Node | None, like: Node) -> str | None:
-    """The path of a parameter with one element for each of the last dimension."""
-    shape, wanted = sizes(node), sizes(like)
-    if node is None or node.op != "parameter" or shape is None or wanted is None or shape != wanted[-1:]:
-        return None
-    return str(node.args[0])
-
-
 def _finish(index: Index, core: _Core) -> Norm | None:
     """Follows a normalised tensor through its weight, its bias and its cast back to the dtype of the norm's input."""
-    upcast = core.source
-    source = _uncast(index, upcast)
-    covered = list(core.covered)
+    joined = _joined(index, core.scaled) if core.weight is None and core.bias is None else None
+    if joined is not None and (found := _either(index, core, joined)) is not None and found.weight:
+        return found
+    return _either(index, core, None)
+
+
+def _either(index: Index, core: _Core, joined: Node | None) -> Norm | None:
+    """A norm from before its upcast to after its cast back, or one of what was upcast before, and stays so."""
+    source = _whole(index, core.source) if joined is not None else core.source
+    inner = _uncast(index, source)
+    found = _follow(index, core, joined, inner, source)
+    if found is not None or inner is source:
+        return found
+    found = _follow(index, core, joined, source, source)
+    returns = found is not None and any(
+        index.nodes[each].op == "to" for each in index.users.get(found.output, ()) if each in index.nodes
+    )
+    return None if returns else found
+
+
+def _joined(index: Index, scaled: Node) -> Node | None:
+    """The node that joins the last two dimensions of a normalised tensor, which were groups of one vector."""
+    node, shape = index.user(scaled), sizes(scaled)
+    joins = node is not None and node.op in ("reshape", "flatten") and shape is not None and len(shape) > 2
+    return node if joins and shape and sizes(node) == (*shape[:-2], shape[-2] * shape[-1]) else None
+
+
+def _whole(index: Index, groups: Node) -> Node:
+    """The tensor whose last dimension was taken apart into groups; the groups where none was."""
+    before, shape = index.producer(groups.args[0]) if groups.op in ("reshape", "unflatten") else None, sizes(groups)
+    whole = before is not None and shape is not None and sizes(before) == (*shape[:-2], shape[-2] * shape[-1])
+    return before if before is not None and whole else groups
+
+
+def _follow(index: Index, core: _Core, joined: Node | None, source: Node, upcast: Node) -> Norm | None:
+    covered = [*core.covered, *([core.source] if upcast is not core.source else [])]
     if source is not upcast:
         covered.append(upcast)
     covered.extend(core.weight.covered if core.weight else ())
@@ -212,24 +205,28 @@ def _finish(index: Index, core: _Core) -> Norm | None:
     current, weight, bias, cast = core.scaled, core.weight, core.bias, "root" if core.rounded else "none"
     if computed != source.dtype:
         cast = ""
+    if joined is not None:
+        covered.append(joined)
+        current = joined
     while (following := index.user(current)) is not None and not following.kwargs:
         if following.op == "to" and not cast and following.dtype == source.dtype:
             cast = "after_weight" if weight else "before_weight"
         elif following.op == "mul" and weight is None and bias is None and len(following.args) == 2:
-            weight = _operand_weight(index, following, current)
+            weight = operand_weight(index, following, current)
             if weight is None:
                 break
             covered.extend(weight.covered)
         elif following.op == "add" and bias is None and cast != "after_weight" and len(following.args) == 2:
-            bias = _operand_bias(index, following, current)
+            bias = operand_bias(index, following, current)
             if bias is None:
                 break
         else:
             break
         covered.append(following)
         current = following
-    if not cast or current.dtype != source.dtype or (weight and not _rounds_as_said(weight, cast, source.dtype)):
+    if not cast or current.dtype != source.dtype or (weight and not rounds_as_said(weight, cast, source.dtype)):
         return None
+    groups = (core.scaled.shape or ())[-2] if joined is not None else weight.groups if weight else None
     return Norm(
         kind=core.kind,
         input=source.id,
@@ -240,30 +237,12 @@ def _finish(index: Index, core: _Core) -> Norm | None:
         bias=bias,
         offset=weight.offset if weight else 0.0,
         cast=cast,
-        size=widest(*(source.shape or ())[-1:], *([weight.size] if weight else [])),
-        per_head=_splits_heads(index, source),
+        size=widest(*(core.source.shape or ())[-1:], *([weight.size] if weight and not groups else [])),
+        per_head=_splits_heads(index, source) and not groups,
         frame=core.scaled.frame,
         where=core.scaled.where,
+        groups=groups,
     )
-
-
-def _operand_weight(index: Index, product: Node, current: Node) -> _Weight | None:
-    for arg, other in (product.args, product.args[::-1]):
-        if index.producer(other) is current and (weight := _weight(index, arg, current)):
-            return weight
-    return None
-
-
-def _operand_bias(index: Index, total: Node, current: Node) -> str | None:
-    for arg, other in (total.args, total.args[::-1]):
-        if index.producer(other) is current and (path := _vector(index, index.producer(arg), current)):
-            return path
-    return None
-
-
-def _rounds_as_said(weight: _Weight, cast: str, dtype: DType | None) -> bool:
-    """Whether ``offset + weight`` was added in float32 for a product in float32, and in the input's dtype otherwise."""
-    return not weight.offset or weight.dtype == (FLOAT32 if cast == "after_weight" else dtype)
 
 
 def _splits_heads(index: Index, node: Node | None) -> bool:

@@ -13,7 +13,7 @@ from kunport_codegen.graph import Node
 from .biases import PRODUCTS, Bias, added_bias, bias
 from .evaluate import UnevaluableError, evaluate
 from .index import Index, axis, combine, equal, is_cast, number, over_last, sizes, split_number
-from .masks import Mask, added_mask, filled_mask
+from .masks import Mask, find_mask
 
 # The lowest number of float32 and bfloat16 is about -3.4e38.
 _LOWEST = -3e38
@@ -60,7 +60,7 @@ def read_scores(index: Index, softmax: Node) -> Scores | None:
             following, found.sinks, covered = sunk
             if found.mask is not None or found.factors or found.softcap is not None:
                 return None
-        elif (masked := added_mask(index, node) or filled_mask(index, node)) is not None:
+        elif (masked := find_mask(index, node)) is not None:
             following, mask = masked
             scaled_with_scores = all(unwrap(each) > 0 for each in found.factors)  # what is hidden stays hidden
             found.mask = _together(found.mask, mask)

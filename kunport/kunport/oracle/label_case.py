@@ -76,7 +76,7 @@ class Subject:
 def label_case(case: str) -> Labels:
     """The labels of the case called ``case``."""
     subject = Subject(case)
-    labels = Labels(case, json.loads(subject.config.to_json_string(use_diff=False)))
+    labels = Labels(case, json.loads(subject.config.to_json_string()))
     for layer in subject.layers:
         labels.layers[layer.path] = _label_layer(subject, layer)
     _label_sharing(subject, labels)

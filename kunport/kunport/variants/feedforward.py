@@ -11,7 +11,7 @@ from kunport_codegen.recognition.index import is_cast
 
 from kunport.variants.fact import Fact
 from kunport.variants.model import Layer
-from kunport.variants.paths import Projection, projection, walk_back, walk_on
+from kunport.variants.paths import Projection, projection, sites, walk_back, walk_on
 from kunport.variants.stream import stream
 
 
@@ -20,7 +20,7 @@ class MLP:
     """An activation with what surrounds it.
 
     ``gated``: it multiplies another projection; ``fused``: both come from one. ``size`` is the width between the
-    projections, ``projections`` are those before and after.
+    projections, ``projections`` are those before and after, ``products`` the ids of the multiplications between.
     """
 
     fact: Activation
@@ -28,18 +28,19 @@ class MLP:
     fused: bool
     size: Number
     projections: tuple[Projection, ...]
+    products: frozenset[int] = frozenset()
 
 
 def mlps(layer: Layer) -> list[MLP]:
     """The MLPs outside of the layer's experts, the widest first."""
     if "mlps" not in layer.memo:
         experts = {node for fact in layer.facts.get("Experts", []) for node in fact.nodes}
-        mixing = _mixing_parts(layer)
+        mixing = _mixers(layer)
         live = layer.model.index.live
         facts = [
             fact
             for fact in layer.facts.get("Activation", [])
-            if fact.output not in experts and fact.output in live and layer.part(fact.frame) not in mixing
+            if fact.output not in experts and fact.output in live and not _inside(layer.place(fact.frame), mixing)
         ]
         found = [each for fact in facts if (each := _around(layer, fact)) is not None]
         layer.memo["mlps"] = sorted(found, key=lambda each: -int(unwrap(each.size)))
@@ -47,10 +48,15 @@ def mlps(layer: Layer) -> list[MLP]:
     return known
 
 
-def _mixing_parts(layer: Layer) -> set[str]:
-    """The layer's submodules that mix tokens."""
-    frames = [fact.frame for fact in layer.attentions + layer.facts.get("Mixer", [])]
-    return {layer.part(frame) for frame in frames + [node.frame for node in layer.unread_mixing]} - {""}
+def _mixers(layer: Layer) -> set[str]:
+    """The paths of the modules that mix tokens, inside the layer."""
+    found = {layer.place(site.frame.id) for site in sites(layer)}
+    found |= {layer.place(fact.frame) for fact in layer.facts.get("Mixer", [])}
+    return (found | {layer.part(node.frame) for node in layer.unread_mixing}) - {""}
+
+
+def _inside(path: str, modules: set[str]) -> bool:
+    return any(path == each or path.startswith(f"{each}.") for each in modules)
 
 
 def _around(layer: Layer, fact: Activation) -> MLP | None:
@@ -61,25 +67,27 @@ def _around(layer: Layer, fact: Activation) -> MLP | None:
     shape = index.nodes[fact.output].shape
     if not before or not after.projections or shape is None:
         return None
-    others = [walk_back(layer, other).projections for other in _factors(layer, fact)]
+    factors = _factors(layer, fact)
+    others = [walk_back(layer, other).projections for _, other in factors]
     gated = any(others)
     weights = {each.weight for other in others for each in other}
     fused = bool(weights & {each.weight for each in before})
     projections = {each.node.id: each for each in (*before, *(one for other in others for one in other))}
     projections |= {each.node.id: each for each in after.projections}
-    return MLP(fact, gated, fused, shape[-1], tuple(projections.values()))
+    products = frozenset(product for product, _ in factors)
+    return MLP(fact, gated, fused, shape[-1], tuple(projections.values()), products)
 
 
-def _factors(layer: Layer, fact: Activation) -> list[int]:
-    """The tensors that the activation's result is multiplied by before the next projection."""
-    index, pending, found = layer.model.index, [fact.output], list[int]()
+def _factors(layer: Layer, fact: Activation) -> list[tuple[int, int]]:
+    """The products of the activation's result before the next projection, each with its other operand."""
+    index, pending, found = layer.model.index, [fact.output], list[tuple[int, int]]()
     while pending:
         current = pending.pop()
         for user in (index.nodes.get(each) for each in index.users.get(current, ())):
             if user is None or projection(layer.model, user) is not None:
                 continue
             if user.op == "mul":
-                found.extend(each for each in refs(user.args) if each != current)
+                found.extend((user.id, each) for each in refs(user.args) if each != current)
             elif is_cast(user) or user.op == "reshape":
                 pending.append(user.id)
     return found

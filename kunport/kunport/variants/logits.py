@@ -20,7 +20,7 @@ class Logits:
     """What the way holds.
 
     ``head`` is the projection to the vocabulary, ``learned`` whether a parameter multiplies the logits, ``lost`` why
-    the way is not understood.
+    the way is not understood, ``explained`` the ids of the operators that caps and factors are.
     """
 
     where: Location
@@ -29,6 +29,7 @@ class Logits:
     softcap: Number | None = None
     learned: bool = False
     lost: str = ""
+    explained: set[int] = field(default_factory=set)
 
 
 def logits(model: Model) -> Logits:
@@ -43,6 +44,7 @@ def _read(model: Model) -> Logits:
     found = Logits(model.graph.modules[""].where)
     node = model.index.nodes.get(next(refs(model.graph.output), -1))
     while node is not None and node.id not in model.norm_of_output and model.layer_of(node) is None:
+        found.explained.add(node.id)
         if found.head is None and (head := projection(model, node)) is not None:
             found.head, found.where = head, node.where
             node = _activation(model, node)
@@ -73,6 +75,7 @@ def _before(model: Model, node: Node, found: Logits) -> Node | None:
     capped = None if found.head is not None else softcap(model, node)
     if capped is not None:
         tensor, found.softcap = capped
+        found.explained.update(model.reads(node))
         return tensor
     if (product := scaled(model, node)) is not None:
         found.factors.append(product[1])

@@ -16,7 +16,7 @@ from kunport.variants.fact import Fact
 
 _NUMBERED = re.compile(r"(.*)\.([A-Za-z_]*?)_?(\d+)$")
 # What a parameter may go through on its way to a product.
-_VIEWS = ("transpose", "t", "T", "mT", "to", "reshape", "permute", "unsqueeze")
+VIEWS = ("transpose", "t", "T", "mT", "to", "reshape", "permute", "unsqueeze")
 _INDEXED = re.compile(r"\[\d+\]")
 # Operators that mix tokens and cannot be told apart further where no recognised fact covers them.
 _MIXING = frozenset(("conv1d", "cumsum", "loop", "scaled_dot_product_attention", "logcumsumexp", "flex_attention"))
@@ -130,7 +130,7 @@ class Model:
 
     def parameter(self, ref: object) -> str | None:
         """Path of the parameter that an operand is, a transposed or cast one included."""
-        node = self.index.strip(self.index.producer(ref), *_VIEWS)
+        node = self.index.strip(self.index.producer(ref), *VIEWS)
         return str(node.args[0]) if node is not None and node.op == "parameter" else None
 
     def reads_tokens(self, identifier: int) -> bool:
@@ -246,7 +246,7 @@ def _paths(graph: Graph) -> list[str]:
     paths: list[str] = []
     for frame in graph.frames:
         inherited = paths[frame.parent] if frame.parent is not None else ""
-        paths.append(frame.path if frame.kind == "module" else inherited)
+        paths.append(frame.path or inherited)  # a module that a function makes has no path
     return paths
 
 
@@ -260,13 +260,19 @@ def _layers(model: Model) -> tuple[list[Layer], list[Layer | None]]:
     stacks: dict[str, dict[int, Layer]] = {}
     for frame in graph.frames:
         layer = layer_of[frame.parent] if frame.parent is not None else None
-        found = _NUMBERED.match(frame.path) if layer is None and frame.kind == "module" else None
-        if found is not None and _is_layer(graph, frame.path, found[2]):
-            stack = stacks.setdefault(found[1], {})
-            layer = stack.setdefault(int(found[3]), Layer(model, found[1], int(found[3]), frame))
+        found = stack_of(graph, frame.path) if layer is None and frame.kind == "module" else None
+        if found is not None:
+            stack = stacks.setdefault(found[0], {})
+            layer = stack.setdefault(found[1], Layer(model, *found, frame))
         layer_of.append(layer)
     ordered = sorted(stacks.values(), key=len, reverse=True)
     return [stack[number] for stack in ordered for number in sorted(stack)], layer_of
+
+
+def stack_of(graph: Graph, path: str) -> tuple[str, int] | None:
+    """The path of the list that a layer stands in and its number there; None for what is no layer."""
+    found = _NUMBERED.match(path)
+    return (found[1], int(found[3])) if found is not None and _is_layer(graph, path, found[2]) else None
 
 
 def _is_layer(graph: Graph, path: str, stem: str) -> bool:

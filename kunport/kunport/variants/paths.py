@@ -131,6 +131,11 @@ def walk_back(layer: Layer, start: int, ends: set[int] | None = None) -> Way:
     return way
 
 
+def projections_of(layer: Layer, tensor: int) -> list[Projection]:
+    """The nearest projections that a tensor comes from."""
+    return walk_back(layer, tensor).projections
+
+
 def _note(model: Model, way: Way, node: Node, depth: int) -> None:
     """What an operator on the way means for it."""
     if node.op == "unknown":
@@ -241,21 +246,27 @@ def walk_on(layer: Layer, start: int) -> Onward:
     return onward
 
 
-def mixer_frame(layer: Layer, frame: int) -> Frame:
-    """The call of the layer's own submodule that a frame lies in; the layer's where it has none."""
+def mixer_frame(layer: Layer, fact: Attention) -> Frame:
+    """The innermost module call that an attention and its nearest projections lie in; the layer's as the last."""
+    made = [each for tensor in (fact.query, fact.key, fact.value) for each in projections_of(layer, tensor)]
+    around = [_around(layer, frame) for frame in {fact.frame, *(each.node.frame for each in made)}]
+    return next(frame for frame in around[0] if all(frame in others for others in around))
+
+
+def _around(layer: Layer, frame: int) -> list[Frame]:
+    """The module calls that a frame lies in, the innermost first, the layer's last."""
     frames = layer.model.graph.frames
-    current = frames[frame]
-    found = current
-    while current.path != layer.path and current.parent is not None:
+    current, found = frames[frame], list[Frame]()
+    while current.id != layer.frame.id and current.parent is not None:
         if current.kind == "module":
-            found = current
+            found.append(current)
         current = frames[current.parent]
-    return found if found.kind == "module" else layer.frame
+    return [*found, layer.frame]
 
 
 @dataclass(slots=True)
 class Site:
-    """An attention in its layer, with the ways of its operands and what follows it."""
+    """An attention in its layer, with the ways of its operands, what follows it, and the module call that it is in."""
 
     layer: Layer
     fact: Attention
@@ -263,6 +274,7 @@ class Site:
     key: Way
     value: Way
     onward: Onward
+    frame: Frame
 
     @property
     def hiding(self) -> Node | None:
@@ -282,11 +294,11 @@ def sites(layer: Layer) -> list[Site]:
 
 
 def _site(layer: Layer, fact: Attention) -> Site:
-    frame = mixer_frame(layer, fact.frame)
+    frame = mixer_frame(layer, fact)
     ends = set() if frame.id == layer.frame.id else set(refs(list(frame.inputs.values())))
     ends = {each for each in ends - {fact.query, fact.key, fact.value} if not layer.model.index.constant(each)}
     query, key, value = (walk_back(layer, tensor, ends) for tensor in (fact.query, fact.key, fact.value))
-    return Site(layer, fact, query, key, value, walk_on(layer, fact.output))
+    return Site(layer, fact, query, key, value, walk_on(layer, fact.output), frame)
 
 
 def part_rows(site: Site, source: Projection, way: Way, tensor: int) -> Rows | None:

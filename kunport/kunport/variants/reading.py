@@ -14,9 +14,11 @@ from kunport_codegen.graph import Graph, Guard, Location, Node
 from kunport_codegen.recognition import recognize
 
 from kunport.variants.catalogue import catalogue
+from kunport.variants.claims import choosing
 from kunport.variants.fact import Fact, Facts, LayerKind, ModelFacts
 from kunport.variants.model import Layer, Model
 from kunport.variants.paths import sites
+from kunport.variants.unreached import unreached_layers, unreached_norms
 from kunport.variants.variant import Variant
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ def facts_of(model: Model) -> ModelFacts:
     by_layer = [(layer, _layer_facts(layer, variants)) for layer in model.layers]
     for stack in dict.fromkeys(layer.stack for layer in model.layers):
         _explain(graph, [facts for layer, facts in by_layer if layer.stack == stack])
-    return ModelFacts(graph.architecture, graph.model_type, _model_facts(model, variants), _kinds(by_layer))
+    kinds = (*_kinds(by_layer), *unreached_layers(model, variants))
+    return ModelFacts(graph.architecture, graph.model_type, _model_facts(model, variants), kinds)
 
 
 def _layer_facts(layer: Layer, variants: Iterable[Variant]) -> Facts:
@@ -52,6 +55,8 @@ def _layer_facts(layer: Layer, variants: Iterable[Variant]) -> Facts:
             found.update(_attention_facts(layer, variant))
         elif variant.scope == "experts":
             found.update(_expert_facts(layer, variant))
+        elif variant.scope == "everywhere":
+            found.update(variant.read(layer.model, layer))
     norms = [variant for variant in variants if variant.scope == "norm"]
     found.update(_norm_facts(layer.model, layer.norms, layer.nodes, norms, layer))
     return found
@@ -69,7 +74,7 @@ def _attention_facts(layer: Layer, variant: Variant) -> Facts:
 def _expert_facts(layer: Layer, variant: Variant) -> Facts:
     readings = [dict(variant.read(layer, fact)) for fact in layer.facts.get("Experts", [])]
     if not readings:
-        hidden = layer.unread_routing
+        hidden = layer.unread_routing or choosing(layer.model, layer)
         return {key: layer.model.opaque(hidden[0]) for key in variant.keys} if hidden else {}
     return _agreed(readings, "the routers of this layer differ")
 
@@ -119,10 +124,12 @@ def _model_facts(model: Model, variants: list[Variant]) -> Facts:
     for variant in variants:
         if variant.scope == "model":
             found.update(variant.read(model))
+        elif variant.scope == "everywhere":
+            found.update(variant.read(model, None))
     outside = {node.id for node in model.outside}
     norms = [norm for norm in model.facts.norms if norm.output in outside]
     found.update(_norm_facts(model, norms, model.outside, [each for each in variants if each.scope == "norm"], None))
-    return found
+    return unreached_norms(model, variants) | found
 
 
 def _explain(graph: Graph, layers: list[Facts]) -> None:

@@ -56,7 +56,8 @@ def as_data() -> list[dict[str, object]]:
 
 
 def _scope(entry: Entry) -> str:
-    return "model" if entry.variant.scope == "model" else "model or layer" if entry.variant.scope == "norm" else "layer"
+    both = {"norm": "model or layer", "everywhere": "model or layer", "model": "model"}
+    return both.get(entry.variant.scope, "layer")
 
 
 def _title(entry: Entry) -> str:

@@ -27,7 +27,7 @@ class Stream:
 
     ``events`` are (place in the order of execution, letter); ``factors`` what branches are multiplied by, ``learned``
     whether parameters are among them; ``stretched`` whether the stream itself is multiplied; ``where`` the line of
-    the first addition; ``lost`` why the stream could not be followed.
+    the first addition; ``lost`` why the stream could not be followed; ``explained`` the products with parameters.
     """
 
     where: Location
@@ -36,6 +36,7 @@ class Stream:
     learned: bool = False
     stretched: bool = False
     lost: str = ""
+    explained: set[int] = field(default_factory=set)
 
     @property
     def order(self) -> str:
@@ -225,6 +226,7 @@ class _Follower:
             return None
         for one, other in (node.args, node.args[::-1]):
             if self.model.parameter(other) is not None:
+                self.found.explained.add(node.id)
                 return self._strip(self.index.producer(one))
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Norm, Number
@@ -18,7 +18,8 @@ class Embedded:
     """What the first layer reads.
 
     ``tokens`` is the look-up by token ids, ``factors`` what its result is multiplied by, ``norms`` what normalises it;
-    ``positions`` the node that makes positions and how; ``unknown`` a node that is not understood.
+    ``positions`` the node that makes positions and how; ``unknown`` a node that is not understood; ``explained`` the
+    ids of the look-ups.
     """
 
     tokens: Node | None
@@ -26,6 +27,7 @@ class Embedded:
     norms: list[Norm]
     positions: tuple[str, Location] | None
     unknown: Node | None
+    explained: set[int] = field(default_factory=set)
 
 
 def embedded(model: Model) -> Embedded:
@@ -43,6 +45,7 @@ def _read(model: Model) -> Embedded:
     found = Embedded(None, [], [], None, next(hidden, None))
     for node in nodes:
         if node.op == "embedding" and isinstance(node.args[0], Ref) and isinstance(node.args[1], Ref):
+            found.explained.add(node.id)
             if _by_tokens(model, node):
                 found.tokens = found.tokens or node
             else:

@@ -40,8 +40,8 @@ class Variant:
     """Keys that are read together. The docstring of the module that defines it is its reference page.
 
     ``scope`` says what ``read`` takes: ``attention`` a `Site`, ``layer`` a `Layer`, ``model`` a `Model`, ``experts`` a
-    layer and its `Experts`, ``norm`` a model and a `Norm` (keys then without ``norm[NAME].``). ``keys`` maps each
-    key to what its value means.
+    layer and its `Experts`, ``norm`` a model and a `Norm` (keys then without ``norm[NAME].``), ``everywhere`` a model
+    and one of its layers, or None for what lies outside of them. ``keys`` maps each key to what its value means.
     """
 
     keys: Mapping[str, str]

@@ -28,7 +28,7 @@ def true_facts(graph: Graph) -> Facts:
     single = (*facts.norms, *facts.ropes, *facts.attentions, *facts.experts, *facts.activations)
     values, state = run(graph, inputs | {each.output for each in single})
     for norm in facts.norms:
-        _close(norm_value(norm, values[norm.input], state), values[norm.output])
+        _close(norm_value(norm, values[norm.input], state).reshape(values[norm.output].shape), values[norm.output])
     for rope in facts.ropes:
         _close(rope_value(rope, values[rope.input], graph.config), values[rope.output])
     for found in facts.attentions:
@@ -45,6 +45,9 @@ def _close(formula: np.ndarray, nodes: np.ndarray) -> None:
 
 
 def norm_value(norm: Norm, x: np.ndarray, state: State) -> np.ndarray:
+    if norm.groups is not None:
+        x = x.reshape(*x.shape[: x.ndim - (2 if x.shape[-1] == norm.size else 1)], norm.groups, norm.size)
+        state = {path: each.reshape(norm.groups, norm.size) for path, each in state.items() if path == norm.weight}
     if norm.kind == "layer":
         x = x - x.mean(-1, keepdims=True)
     statistic = (x**2).sum(-1, keepdims=True) if norm.kind == "l2" else (x**2).mean(-1, keepdims=True)
@@ -74,6 +77,7 @@ def rope_value(rope: Rope, x: np.ndarray, config: dict[str, Any]) -> np.ndarray:
 
 def attention_value(found: Attention, values: dict[int, np.ndarray], state: State) -> np.ndarray:
     query, key, value = (values[each] for each in (found.query, found.key, found.value))
+    key = key.swapaxes(-1, -2) if found.key_transposed else key
     groups = unwrap(found.heads) // unwrap(found.kv_heads)
     key, value = np.repeat(key, groups, 1), np.repeat(value, groups, 1)
     with np.errstate(invalid="ignore"):  # a changed graph may have no numbers here

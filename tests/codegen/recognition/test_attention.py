@@ -350,8 +350,32 @@ def test_a_mask_cut_out_of_a_larger_one_shows_its_window(window) -> None:
         kept = build.apply("bitwise_xor", kept, kept.tril(-window))
     kept = kept.reshape((1, 1, 64, 64))[:, :, :SEQUENCE, :SEQUENCE]
     if window == 3:  # what is cut out shows it already
-        assert recognize(build.graph(build.apply("where", kept, scores, -1e9).softmax(dim=-1) @ value)).attentions == []
+        filled = build.apply("where", kept, scores, -1e9)
+        (found,) = true_facts(build.graph(filled.softmax(dim=-1) @ value)).attentions
+        assert (found.mask, found.window) == ("sliding", 3)
         return
     filled = build.apply("where", kept, scores, -1e9) + build.mask("causal")
     (found,) = recognize(build.graph(filled.softmax(dim=-1) @ value)).attentions
     assert (found.mask, found.window) == (("sliding", window) if window else ("causal", None))
+
+
+@pytest.mark.parametrize(("lowest", "known"), [(-1e4, True), (-100.0, False)])
+def test_scores_multiplied_by_what_is_seen_and_filled_elsewhere(lowest, known) -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    seen = build.apply("ones", (64, 64), dtype=MODEL).tril().reshape((1, 1, 64, 64))[:, :, :SEQUENCE, :SEQUENCE]
+    filled = scores * 0.5 * seen + (1 - seen) * lowest
+    graph = build.graph(filled.softmax(dim=-1) @ value)
+    if known:
+        (found,) = true_facts(graph).attentions
+        assert (found.mask, found.scale) == ("causal", 0.5)
+    else:
+        assert recognize(graph).attentions == []
+
+
+def test_a_key_split_and_transposed_by_one_permutation() -> None:
+    build = GraphBuilder()
+    query, value = (build.parameter(name, BATCH, 2, SEQUENCE, 4) for name in "qv")
+    key = build.parameter("k", BATCH, SEQUENCE, 2, 4).permute((0, 2, 3, 1))
+    (found,) = true_facts(build.graph((query @ key).softmax(dim=-1) @ value)).attentions
+    assert (found.key, found.key_transposed, found.head_dim) == (key.id, True, 4)

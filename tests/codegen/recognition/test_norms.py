@@ -181,6 +181,40 @@ def test_a_norm_before_the_split_is_not_per_head() -> None:
     assert not only_norm(build, normed.reshape((2, 3, 2, 4))).per_head
 
 
+def test_what_is_upcast_and_stays_so_is_a_norm_of_the_upcast_tensor() -> None:
+    build = GraphBuilder()
+    upcast = build.parameter("x", 3, 3).to(FLOAT32)
+    norm = only_norm(build, spelled(upcast, upcast=False) * build.parameter("w", 3))
+    assert (norm.input, norm.cast, norm.weight) == (upcast.id, "none", "w")
+
+
+@pytest.mark.parametrize("join", ["reshape", "flatten"])
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_groups_that_are_normalised_apart_share_a_weight(join: str, offset: float) -> None:
+    build = GraphBuilder()
+    x = build.parameter("x", 2, 3, 8)
+    y = spelled(x.to(FLOAT32).reshape((2, 3, 2, 4)), upcast=False)
+    y = y.flatten(-2) if join == "flatten" else y.reshape((2, 3, 8))
+    weight = build.parameter("w", 8).to(FLOAT32)
+    norm = only_norm(build, (y * (offset + weight if offset else weight)).to(MODEL))
+    assert (norm.input, norm.weight, norm.offset, norm.cast) == (x.id, "w", offset, "after_weight")
+    assert (norm.groups, norm.size, norm.per_head) == (2, 4, False)
+
+
+def test_groups_without_a_weight_are_vectors_like_any() -> None:
+    build = GraphBuilder()
+    groups = build.parameter("x", 2, 3, 8).reshape((2, 3, 2, 4))
+    norm = only_norm(build, spelled(groups, upcast=False).reshape((2, 3, 8)))
+    assert (norm.groups, norm.size, norm.input) == (None, 4, groups.id)
+
+
+def test_each_head_may_have_a_weight_of_its_own() -> None:
+    build = GraphBuilder()
+    heads = build.parameter("x", 2, 3, 8).reshape((2, 3, 2, 4))
+    norm = only_norm(build, (spelled(heads) * build.parameter("w", 2, 4).to(FLOAT32)).to(MODEL))
+    assert (norm.groups, norm.size, norm.per_head, norm.weight) == (2, 4, False, "w")
+
+
 def near_misses() -> dict[str, Any]:
     """Name -> a formula that differs from a norm in one point."""
     root = lambda x: x.pow(2).mean(dim=-1, keepdim=True)  # noqa: E731
@@ -213,7 +247,6 @@ def near_misses() -> dict[str, Any]:
         "mean in another dtype": lambda b, x: (
             x * (x.pow(2).mean(dim=-1, keepdim=True, dtype=DType("float64")) + 1e-6).rsqrt()
         ).to(MODEL),
-        "no return from float32": lambda b, x: spelled(x) * b.parameter("w", 3),
         "offset added in the model's dtype": lambda b, x: (spelled(x) * (1.0 + b.parameter("w", 3))).to(MODEL),
         "offset added in float32 after the cast": lambda b, x: (
             spelled(x).to(MODEL) * (1.0 + b.parameter("w", 3).to(FLOAT32))
@@ -243,7 +276,7 @@ def test_half_a_bias_is_no_part_of_a_norm() -> None:
     assert (norm.bias, norm.output) == (None, y.id)
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (1,), ()])
+@pytest.mark.parametrize("shape", [(3, 1), (1,), ()])
 def test_only_a_vector_is_a_weight(shape) -> None:
     build = GraphBuilder()
     y = spelled(build.parameter("x", 2, 3, 3), upcast=False)

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 from kunport_codegen.graph import Node
 
+from kunport.variants.gates import gate_of
 from kunport.variants.model import Model
-from kunport.variants.paths import Site, walk_back
+from kunport.variants.paths import Site
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "attention.gate"
-_MOVES = ("to", "reshape", "transpose", "permute", "unsqueeze", "squeeze", "getitem", "expand", "flatten", "item")
 _ACTIVATIONS = ("sigmoid", "silu", "tanh", "softplus", "relu", "gelu", "softmax")
 
 
 def read(site: Site) -> Found:
     """The activation of the gate, null without one."""
     model = site.layer.model
-    for node, other in site.onward.gates:
-        source = model.index.strip(model.index.nodes.get(other), *_MOVES)
-        if source is not None and walk_back(site.layer, other).projections:
-            name = _activation(model, source)
-            fact = model.fact(name, node.where, "gate") if name else model.opaque(node, "a gate without an activation")
-            yield KEY, fact
-            return
-    yield KEY, model.fact(None, site.fact.where, r"attn_?(output_?)?gate|use_?gate|gated_attention")
+    if (gate := gate_of(site)) is None:
+        yield KEY, model.fact(None, site.fact.where, r"attn_?(output_?)?gate|use_?gate|gated_attention")
+    elif name := _activation(model, gate.source):
+        yield KEY, model.fact(name, gate.product.where, "gate")
+    else:
+        yield KEY, model.opaque(gate.product, "a gate without an activation")
 
 
 def _activation(model: Model, node: Node) -> str | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from kunport_codegen.expression import Scalar
 from kunport_codegen.graph import Location
 
+from kunport.variants.claims import applies_parameter, unexplained
 from kunport.variants.feedforward import MLP, hidden_mlp, mlps
 from kunport.variants.model import Layer
 from kunport.variants.variant import ABSENT, Example, Found, Variant
@@ -33,6 +34,8 @@ def read(layer: Layer) -> Found:
         yield from _keys(layer, found[0])
     elif (hidden := hidden_mlp(layer)) is not None:
         yield from ((key, hidden) for key in KEYS)
+    elif rest := [node for node in unexplained(model, layer) if applies_parameter(model, node)]:
+        yield from ((key, model.opaque(rest[0])) for key in KEYS)
     else:
         yield "mlp.kind", model.fact("none", layer.frame.where)
 

@@ -1,0 +1,143 @@
+"""Which operators the stated facts explain, so that what none of them explains can be named.
+
+A fact states what its operators do. An operator that reads a parameter, or that computes something else than a sum or
+a move of elements, and that no fact covers, may be a behaviour that no fact states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kunport_codegen.expression import unwrap
+from kunport_codegen.graph import Node
+
+from kunport.variants.feedforward import MLP, mlps
+from kunport.variants.gates import gate_of
+from kunport.variants.logits import logits
+from kunport.variants.model import VIEWS, Layer, Model
+from kunport.variants.paths import Projection, Site, projections_of, sites
+from kunport.variants.stream import stream
+from kunport.variants.tokens import embedded
+
+# Operators that move elements, choose a type, add, or stand for what comes from outside.
+_PLAIN = frozenset(
+    (
+        *("input", "parameter", "state", "mask", "item", "add", "sub", "neg", "to", "type_as", "float", "zeros_like"),
+        *(
+            "reshape",
+            "view",
+            "transpose",
+            "t",
+            "T",
+            "mT",
+            "permute",
+            "expand",
+            "unsqueeze",
+            "squeeze",
+            "flatten",
+            "unflatten",
+            "broadcast_to",
+        ),
+        *("getitem", "setitem", "split", "chunk", "unbind", "cat", "stack", "repeat", "repeat_interleave", "pad"),
+    )
+)
+# Operators that choose rows by data, as routers do in one spelling or another.
+_CHOOSING = frozenset(
+    ("topk", "argmax", "argsort", "sort", "one_hot", "nonzero", "index_add", "scatter", "gather", "loop")
+)
+
+
+def unexplained(model: Model, layer: Layer | None) -> list[Node]:
+    """The operators of a layer (None: of what lies outside of layers) that no fact explains, in order; found once."""
+    memo = model.memo if layer is None else layer.memo
+    if "unexplained" not in memo:
+        claimed = model.covered.union(_of_model(model) if layer is None else _of_layer(layer))
+        nodes = model.outside if layer is None else layer.nodes
+        memo["unexplained"] = [node for node in nodes if node.id not in claimed and _matters(model, node)]
+    found: list[Node] = memo["unexplained"]
+    return found
+
+
+def _matters(model: Model, node: Node) -> bool:
+    """Whether an operator is not understood, applies a parameter, or computes from data what is no sum."""
+    if node.op == "unknown":
+        return True
+    if model.index.constant(node.id):
+        return False
+    if applies_parameter(model, node):
+        return True
+    if node.op in ("mul", "div"):
+        return sum(not model.index.constant(each) for each in model.reads(node)) > 1
+    return node.op not in _PLAIN
+
+
+def applies_parameter(model: Model, node: Node) -> bool:
+    """Whether an operator reads a parameter itself, and does more than view it in another way."""
+    return node.op not in VIEWS and any(model.parameter(arg) is not None for arg in node.args)
+
+
+def choosing(model: Model, layer: Layer) -> list[Node]:
+    """What may choose experts: operators that no fact explains and that pick rows by what a token is."""
+    return [node for node in unexplained(model, layer) if node.op in _CHOOSING]
+
+
+def _of_layer(layer: Layer) -> Iterator[int]:
+    for site in sites(layer):
+        yield from _of_site(site)
+    yield from _of_mlps(layer)
+    yield from _of_routers(layer)
+    yield from stream(layer).explained
+
+
+def _of_site(site: Site) -> Iterator[int]:
+    layer, index = site.layer, site.layer.model.index
+    for way in (site.query, site.key, site.value):
+        yield from _products(layer.model, (*way.projections, *way.deeper))
+        yield from way.added
+        yield from (node.id for node in way.clips)
+    yield from _products(layer.model, site.onward.projections)
+    if (gate := gate_of(site)) is not None:
+        yield from (gate.product.id, gate.source.id)
+        yield from _products(layer.model, projections_of(layer, gate.source.id))
+    if site.fact.selection is not None:  # the indexer, which is stated as a whole
+        yield from (node.id for node in index.ancestors(site.fact.selection))
+    if site.onward.differential is not None:  # the factor on the second part, which comes from parameters alone
+        yield from layer.model.reads(site.onward.differential)
+        yield from (node.id for node in layer.nodes if not any(each.op == "input" for each in index.ancestors(node.id)))
+
+
+def _products(model: Model, projections: Iterable[Projection]) -> Iterator[int]:
+    """Projections, each with the bias that is added to its result."""
+    for each in projections:
+        yield each.node.id
+        user = model.index.user(each.node) if each.bias else None
+        if user is not None and user.op == "add":
+            yield user.id
+
+
+def _of_mlps(layer: Layer) -> Iterator[int]:
+    """The MLP that is stated, and those like it; beside experts every one, since they are stated as shared experts."""
+    found = mlps(layer)
+    for each in found:
+        if layer.router_parts or _form(each) == _form(found[0]):
+            yield from _products(layer.model, each.projections)
+            yield from each.products
+
+
+def _form(mlp: MLP) -> tuple[object, ...]:
+    return mlp.fact.name, mlp.gated, mlp.fused, unwrap(mlp.size)
+
+
+def _of_routers(layer: Layer) -> Iterator[int]:
+    weights = {fact.router_weight for fact in layer.facts.get("Experts", [])}
+    for node in layer.nodes:
+        if any(layer.model.parameter(arg) in weights for arg in node.args):
+            yield node.id
+
+
+def _of_model(model: Model) -> Iterator[int]:
+    head = logits(model)
+    if head.head is not None:
+        yield from _products(model, [head.head])
+    yield from head.explained
+    yield from embedded(model).explained
