@@ -7,7 +7,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from kunport_runtime.memory.budget import parse_size
+
 REFERENCE_ONLY = "KUNPORT_DISABLE_CUSTOM_OPS"
+MEMORY_BUDGET = "KUNPORT_MEMORY_BUDGET"
 _FLAG = "--disable-custom-ops"
 
 
@@ -35,3 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def reference_only() -> bool:
     """Whether every operator is to run by its reference."""
     return os.environ.get(REFERENCE_ONLY, "").strip().lower() in ("1", "true", "yes", "on")
+
+
+def memory_budget() -> int | None:
+    """Bytes that each worker may reserve, None where the environment does not say.
+
+    Raises:
+        KunportRuntimeError: what it says is no size.
+    """
+    text = os.environ.get(MEMORY_BUDGET, "").strip()
+    return parse_size(text) if text else None

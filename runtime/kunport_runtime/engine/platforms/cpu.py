@@ -27,6 +27,9 @@ class CpuPlatform(KunportPlatform, vllm_cpu.CpuPlatform):
     ray_device_key = device.ray_resource
     worker = "kunport_runtime.engine.workers.cpu.CpuWorker"
 
+    def is_sleep_mode_available(self) -> bool:
+        return True
+
     @classmethod
     def other_attention(cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None) -> str:
         return vllm_cpu.CpuPlatform.get_attn_backend_cls(selected_backend, attn_selector_config, num_heads)
