@@ -36,10 +36,12 @@ def prove_weights(analysis: Analysis) -> WeightProof | None:
     Raises:
         KunportError: the checkpoint cannot be read.
     """
+    if analysis.checkpoint is None:
+        return None
     from kunport.analysis.checkpoint import has_weights, read_checkpoint
     from kunport.analysis.weights import prove
 
-    if analysis.checkpoint is None or not has_weights(analysis.checkpoint):
+    if not has_weights(analysis.checkpoint):
         return None
     return prove(analysis.graph, read_checkpoint(analysis.checkpoint), analysis.ignored)
 

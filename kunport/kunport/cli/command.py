@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from functools import cache
 from typing import NoReturn
@@ -21,6 +20,7 @@ from kunport.cli.arguments import FORMATS, PLAIN_FORMATS
 from kunport.cli.terminal import accept_any_text, note, say
 from kunport.errors import KunportError, NotPortableError
 from kunport.text import visible
+from kunport.version import VERSION
 
 BUG = os.EX_SOFTWARE
 VERBS = (analyze, generate, validate, port, tiny)
@@ -110,17 +110,17 @@ def _check_format(options: argparse.Namespace) -> None:
 
 
 class _Version(argparse.Action):
-    """Prints the version, looked up only when it is asked for."""
+    """Prints the version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib.metadata import version
-
-        print(f"kunport {version('kunport')}")
+        print(f"kunport {VERSION}")
         parser.exit()
 
 
 def _report_error(error: KunportError, options: argparse.Namespace) -> None:
     if options.debug:
+        import traceback
+
         note("".join(traceback.format_exception(error)).rstrip())
     if options.format == "json":
         say(json.dumps({"error": {"problem": error.problem, "cure": error.cure}}))

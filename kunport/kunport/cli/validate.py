@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kunport.adapter_folder import MANIFEST
 from kunport.cli.arguments import Verbs, add_trust
 from kunport.cli.terminal import quiet_libraries, say, write
 from kunport.errors import KunportError
@@ -41,6 +39,8 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
 
 def run(options: argparse.Namespace) -> int:
     """Validate, print the verdict, and write the reports; 1 where the adapter is not to be trusted."""
+    import tempfile
+
     import kunport
     from kunport.report.files import write_report
     from kunport.report.progress import StageDisplay
@@ -72,6 +72,7 @@ def print_verdict(report: Report, description: Description | None, pages: Sequen
 def _tiny_checkpoint(adapter: Path, output: Path) -> Path:
     """Random weights for the architecture that an adapter is for."""
     import kunport
+    from kunport.adapter_folder import MANIFEST
     from kunport.tiny_models.cases import case_of
 
     try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kunport.version import VERSION
 
 if TYPE_CHECKING:
     from kunport.analysis.weights import WeightProof
@@ -29,7 +30,7 @@ def as_document(
     judged = validation or analysis
     document = {
         "format": FORMAT,
-        "kunport": importlib.metadata.version("kunport"),
+        "kunport": VERSION,
         "verdict": judged["verdict"] if judged else "nothing was done",
         "analysis": analysis,
         "weights": None if weights is None else weights.as_dict(),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 from functools import cache, lru_cache
 from pathlib import Path
+
+from kunport.version import VERSION
 
 
 def digest(path: Path) -> str:
@@ -39,4 +40,4 @@ def version() -> str:
         for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
             status = path.stat()
             seal.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return f"{importlib.metadata.version('kunport')} {installation()} {seal.hexdigest()}"
+    return f"{VERSION} {installation()} {seal.hexdigest()}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from kunport.survey.row import Row
 from kunport.text import parameters, visible
+from kunport.version import VERSION
 
 FORMAT = 1  # raised when a field changes its meaning or goes
 SCHEMA = Path(__file__).with_name("schema.json")
@@ -24,7 +24,7 @@ def as_json(rows: Iterable[Row]) -> str:
     """The rows as ``schema.json`` beside this file describes them."""
     document = {
         "format": FORMAT,
-        "kunport": importlib.metadata.version("kunport"),
+        "kunport": VERSION,
         "rows": [row.as_dict() for row in rows],
     }
     return json.dumps(document, indent=2) + "\n"

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kunport_codegen.graph import Location
 
-from kunport.analysis.weights import WeightProof
 from kunport.description import Description, name_layers
+
+if TYPE_CHECKING:
+    from kunport.analysis.weights import WeightProof
 
 UNKNOWN, WEIGHTS = "unknown", "weights"
 

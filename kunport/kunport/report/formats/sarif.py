@@ -6,7 +6,6 @@ https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import os
 from pathlib import Path
@@ -17,6 +16,7 @@ from kunport_codegen.graph import Location
 
 from kunport.report.formats.answer import UNKNOWN, WEIGHTS, Answer, Remark, remarks
 from kunport.text import visible
+from kunport.version import VERSION
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LIBRARY = "LIBRARY"  # base of files that belong to the installed Transformers, not to the user
@@ -36,7 +36,7 @@ def render(answer: Answer) -> str:
         "tool": {
             "driver": {
                 "name": "kunport",
-                "semanticVersion": importlib.metadata.version("kunport"),
+                "semanticVersion": VERSION,
                 "rules": [_rule(rule) for rule in rules],
             }
         },

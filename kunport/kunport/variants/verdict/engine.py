@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import json
 from functools import cache
-from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,8 @@ def read_engine() -> dict[str, Any]:
 
 def write_engine() -> None:
     """Write the table from the installed vLLM."""
+    from importlib.metadata import distribution
+
     name = next(name for name in _DISTRIBUTIONS if _installed(name))
     found = distribution(name)
     source = Path(str(found.locate_file(_REGISTRY))).read_text()
@@ -54,7 +55,7 @@ def classes_in(source: str) -> dict[str, str]:
 
 
 def _installed(name: str) -> bool:
-    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import PackageNotFoundError, distribution
 
     try:
         distribution(name)

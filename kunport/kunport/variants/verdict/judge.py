@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kunport_codegen.facts import Facts
 from kunport_codegen.graph import Graph, Location
-from kunport_codegen.lowering import LoweredModel, LoweringError, lower
-from kunport_codegen.lowering.structure import Body
 
 from kunport.variants.verdict.engine import native_classes, read_engine
+
+if TYPE_CHECKING:
+    from kunport_codegen.lowering import LoweredModel
+    from kunport_codegen.lowering.structure import Body
 
 AS_IS = "runs as is"
 ADAPTER = "runs through a generated adapter"
@@ -64,6 +66,8 @@ def judge(graph: Graph, recognised: Facts) -> Verdict:
     if unknowns := graph.unknowns():
         reasons = dict.fromkeys(f"{node.where}: {node.args[0]}" for node in unknowns)
         return Verdict(CANNOT, tuple(reasons))
+    from kunport_codegen.lowering import LoweringError, lower  # most models never get here, and it is a large package
+
     try:
         lowered = lower(graph, recognised)
     except LoweringError as error:
