@@ -62,23 +62,23 @@ def _block(
     return fold(scores, v.to(query.dtype), accumulator, total, peak, factor)
 
 
-@triton.jit(do_not_specialize=["table_stride", "window"])
+@triton.jit(do_not_specialize=["table_stride", "window", "least"])
 def _decode(
     out, query, keys, values, partial, totals, peaks, tables, starts, lengths, sinks, slopes,
-    factor, inner, value_scale, window,
+    factor, inner, value_scale, window, least,
     out_token_stride, out_head_stride, query_token_stride, query_head_stride,
     key_page_stride, key_token_stride, key_head_stride, value_page_stride, value_token_stride, value_head_stride,
     table_stride,
     HEADS: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr,
     D: tl.constexpr, DV: tl.constexpr, D_PAD: tl.constexpr, DV_PAD: tl.constexpr,
-    PAGE: tl.constexpr, BLOCK: tl.constexpr, SPLITS: tl.constexpr, PART: tl.constexpr,
+    PAGE: tl.constexpr, BLOCK: tl.constexpr, SPLITS: tl.constexpr,
     WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, SINKS: tl.constexpr, ALIKE: tl.constexpr,
     WIDE: tl.constexpr,
 ):  # fmt: skip
     """Program (sequence, split, key-value head), heads fastest: neighbours read one page's row together.
 
     keys [pages, PAGE, KH, D], values [pages, PAGE, KH, DV]; partial [B, KH, SPLITS, G, DV], totals and peaks
-    [B, KH, SPLITS, G] float32. ROWS >= G: the matrix unit wants 16. PART: blocks that a split takes at least.
+    [B, KH, SPLITS, G] float32. ROWS >= G: the matrix unit wants 16. `least`: blocks that a split takes at least.
     """
     program = tl.program_id(0)
     head = program % HEADS
@@ -93,7 +93,7 @@ def _decode(
         seen = tl.maximum(length - window, 0)
     origin = seen // BLOCK * BLOCK
     blocks = (length - origin + BLOCK - 1) // BLOCK
-    part = tl.maximum((blocks + SPLITS - 1) // SPLITS, PART) * BLOCK
+    part = tl.maximum((blocks + SPLITS - 1) // SPLITS, least) * BLOCK
     first = origin + split * part
     end = tl.minimum(first + part, length)
 
@@ -183,15 +183,14 @@ def _combine(
     tl.store(out + place, result.to(out.dtype.element_ty), mask=columns < DV)
 
 
-def decode(arguments: PagedArguments, config: tuning.Config | None = None) -> None:
+def decode(arguments: PagedArguments) -> None:
     """`paged_attention` of the sequences that have exactly one query; the others' rows of `out` are left alone."""
     a = arguments
     programs = a.sequences * a.key_heads
     longest = min(a.max_seq_len, a.window) if a.window else a.max_seq_len
-    if config is None:
-        config = tuning.lookup(
-            "paged_decode", a.key_cache.dtype, a.query.device, DEFAULTS, programs=programs, keys=longest, page=a.page
-        )
+    config = tuning.lookup(
+        "paged_decode", a.key_cache.dtype, a.query.device, DEFAULTS, programs=programs, keys=longest, page=a.page
+    )
     constants = a.constants()
     parts = splits(programs, longest, config)
     partial = totals = peaks = a.out
@@ -201,10 +200,10 @@ def decode(arguments: PagedArguments, config: tuning.Config | None = None) -> No
         totals, peaks = torch.empty(2, rows, dtype=torch.float32, device=a.out.device)
     _decode[(programs * parts,)](
         a.out, a.query, a.key_cache, a.value_cache, partial, totals, peaks,
-        a.block_tables, a.query_start_loc, a.seq_lens, a.sinks, a.alibi_slopes, *a.numbers(), *a.strides(),
+        a.block_tables, a.query_start_loc, a.seq_lens, a.sinks, a.alibi_slopes, *a.numbers(),
+        max(1, config["part"] // config["block"]), *a.strides(),
         HEADS=a.key_heads, ROWS=max(16, triton.next_power_of_2(a.group)), BLOCK=config["block"], SPLITS=parts,
-        PART=max(1, config["part"] // config["block"]), **constants,
-        num_warps=config["warps"], num_stages=config["stages"],
+        **constants, num_warps=config["warps"], num_stages=config["stages"],
     )  # fmt: skip
     if parts > 1:
         _combine[(programs * a.group,)](

@@ -205,14 +205,13 @@ def _described(
     return k, v
 
 
-def prefill(arguments: PagedArguments, skip_single: bool = False, config: tuning.Config | None = None) -> None:
+def prefill(arguments: PagedArguments, skip_single: bool = False) -> None:
     """`paged_attention` of any batch; `skip_single` leaves the rows of sequences that have one query alone."""
     a = arguments
-    if config is None:
-        config = tuning.lookup(
-            "paged_prefill", a.key_cache.dtype, a.query.device, DEFAULTS,
-            page=a.page, queries=a.max_query_len, keys=a.max_seq_len, size=a.query.shape[2],
-        )  # fmt: skip
+    config = tuning.lookup(
+        "paged_prefill", a.key_cache.dtype, a.query.device, DEFAULTS,
+        page=a.page, queries=a.max_query_len, keys=a.max_seq_len, size=a.query.shape[2],
+    )  # fmt: skip
     rows, block = config["rows"], config["block"]
     pack = min(a.group, rows)
     head_tiles = a.key_heads * -(-a.group // pack)

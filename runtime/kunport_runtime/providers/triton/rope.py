@@ -10,7 +10,10 @@ import torch
 import triton
 import triton.language as tl
 
+from kunport_runtime.providers.triton import tuning
 from kunport_runtime.providers.triton.cache_write import is_fp8, largest, store, write_heads
+
+DEFAULTS: tuning.Config = {"warps": 4}
 
 
 @triton.jit
@@ -195,7 +198,7 @@ def rotary_embedding(
     cos_sin_cache [positions, 2 * R]: R cosines, then R sines; the first 2 * R elements of a head rotate. pairing
     "half": elements i and i + R are a pair; "interleaved": 2 i and 2 i + 1.
     """
-    _launch(query, key, positions, cos_sin_cache, pairing)
+    _launch("rotary_embedding", query, key, positions, cos_sin_cache, pairing)
 
 
 def mrotary_embedding(
@@ -213,7 +216,7 @@ def mrotary_embedding(
     order "blocks": the first sections[0] frequencies follow axis 0, the next sections[1] axis 1, and so on;
     "interleaved": frequency i follows axis i % axes while i < axes * sections[i % axes], else axis 0.
     """
-    _launch(query, key, positions, cos_sin_cache, pairing, sections=sections, order=order)
+    _launch("mrotary_embedding", query, key, positions, cos_sin_cache, pairing, sections=sections, order=order)
 
 
 def qk_norm_rope(
@@ -232,7 +235,7 @@ def qk_norm_rope(
 ) -> None:
     """`rms_norm` of each head (span "head") or of a token's heads together ("all_heads"), then `rotary_embedding`."""
     norm = _Norm(query_weight, key_weight, epsilon, offset, cast, span)
-    _launch(query, key, positions, cos_sin_cache, pairing, norm=norm)
+    _launch("qk_norm_rope", query, key, positions, cos_sin_cache, pairing, norm=norm)
 
 
 def qk_norm_rope_cache_write(
@@ -258,7 +261,7 @@ def qk_norm_rope_cache_write(
     """`qk_norm_rope`, then `cache_write` of the rotated key and of value, in one pass over them."""
     norm = _Norm(query_weight, key_weight, epsilon, offset, cast, span)
     cache = _Cache(value, key_cache, value_cache, slot_mapping, key_scale, value_scale)
-    _launch(query, key, positions, cos_sin_cache, pairing, norm=norm, cache=cache)
+    _launch("qk_norm_rope_cache_write", query, key, positions, cos_sin_cache, pairing, norm=norm, cache=cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +299,7 @@ class _Cache:
 
 
 def _launch(
+    operator: str,
     query: torch.Tensor,
     key: torch.Tensor | None,
     positions: torch.Tensor,
@@ -310,6 +314,7 @@ def _launch(
     tokens, heads, size = query.shape
     if not tokens:
         return
+    config = tuning.lookup(operator, query.dtype, query.device, DEFAULTS, rows=tokens, size=heads * size)
     half = cos_sin.shape[1] // 2
     key_heads = key.shape[1] if key is not None else 1
     axes = max(1, len(sections))
@@ -325,5 +330,5 @@ def _launch(
         D=size, HALF=half, HALF_PAD=triton.next_power_of_2(half),
         REST_PAD=triton.next_power_of_2(max(1, size - 2 * half)), INTERLEAVED=pairing == "interleaved",
         AXES=axes, BLOCKS=order == "blocks", FIRST=first, SECOND=second, THIRD=third, FOURTH=fourth,
-        CAST=norm.cast, ALL_HEADS=norm.span == "all_heads", **cache.constants(), num_warps=4,
+        CAST=norm.cast, ALL_HEADS=norm.span == "all_heads", **cache.constants(), num_warps=config["warps"],
     )  # fmt: skip

@@ -8,11 +8,13 @@ The entry taken is the one of that dtype whose shape is nearest in powers of two
 everything where no entry is, comes from the defaults that the launcher passes, which are safe on every device.
 """
 
+import contextlib
 import functools
 import json
 import math
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 
@@ -30,12 +32,25 @@ class Entry(TypedDict):
 
 
 FOLDER = Path(__file__).parent / "tuning"
+_forced: dict[str, Config] = {}
 
 
 def lookup(operator: str, dtype: torch.dtype, device: torch.device, defaults: Config, **shape: int) -> Config:
     """The configuration of `operator` for tensors of `dtype` on `device`, nearest to `shape` (positive sizes)."""
+    if operator in _forced:
+        return defaults | _forced[operator]
     key = tuple((name, _bucket(size)) for name, size in shape.items())
-    return _nearest(operator, str(dtype).removeprefix("torch."), _device_name(device), tuple(defaults.items()), key)
+    return _nearest(operator, str(dtype).removeprefix("torch."), device_name(device), tuple(defaults.items()), key)
+
+
+@contextlib.contextmanager
+def forced(operator: str, config: Config) -> Iterator[None]:
+    """Inside, `operator` takes this configuration, whatever the tables say: for benchmarks."""
+    _forced[operator] = config
+    try:
+        yield
+    finally:
+        del _forced[operator]
 
 
 def _bucket(size: int) -> int:
@@ -72,13 +87,8 @@ def _table(device: str) -> dict[str, list[Entry]]:
 
 
 @functools.cache
-def _device_name(device: torch.device) -> str:
+def device_name(device: torch.device) -> str:
+    """The name of its table, without the suffix."""
     if device.type != "cuda":
         return device.type
     return re.sub(r"[^a-z0-9]+", "_", torch.cuda.get_device_name(device).lower()).strip("_")
-
-
-@functools.cache
-def processors(device: torch.device) -> int:
-    """How many multiprocessors the device has; on the CPU, where kernels are interpreted, few."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2

@@ -1,0 +1,187 @@
+"""Trials of paged attention: 32 query and 8 key-value heads of 128 in bfloat16, pages in random order."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+
+import torch
+
+from kunport_runtime.bench.attention import Batch, expected
+from kunport_runtime.bench.rounds import copy_of
+from kunport_runtime.bench.trial import Contender, Trial, relative_error
+from kunport_runtime.providers.triton import tuning
+from kunport_runtime.providers.triton.paged_arguments import PagedArguments
+from kunport_runtime.providers.triton.paged_decode import decode
+from kunport_runtime.providers.triton.paged_prefill import prefill
+
+COPIED = 1 << 32  # bytes of the copy that decode is compared with: far more than any cache holds
+
+
+def _ragged(count: int, least: int, most: int) -> list[int]:
+    numbers = random.Random(0)
+    return [numbers.randint(least, most) for _ in range(count)]
+
+
+DECODE = {  # label -> lengths, and into how many parts to split
+    "64 x 2,048": ([2048] * 64, (1, 2)),
+    "256 x 2,048": ([2048] * 256, (1, 2)),
+    "16 x 16,384": ([16384] * 16, (2, 4, 8)),
+    "4 x 65,536": ([65536] * 4, (8, 16, 32)),
+    "256 x 64..4,096": (_ragged(256, 64, 4096), (1, 2, 4)),
+}
+PREFILL = {  # label -> queries and keys
+    "1 x 8,192": [(8192, 8192)],
+    "8 x 2,048": [(2048, 2048)] * 8,
+    "4 x 1,024 on 8,192": [(1024, 9216)] * 4,
+    "16 x 64..4,096": [(length, length) for length in _ragged(16, 64, 4096)],
+}
+
+# (block, warps, stages) and (rows, block, warps, stages, descriptors, registers), by page
+DECODE_TILES = [
+    (32, 1, 5),
+    (32, 1, 4),
+    (32, 1, 6),
+    (32, 1, 7),
+    (64, 2, 3),
+    (64, 2, 4),
+    (32, 2, 5),
+    (16, 1, 8),
+    (64, 4, 3),
+]
+PREFILL_TILES = {
+    16: [
+        *((128, 64, 8, stages, False, registers) for stages in (3, 4, 5) for registers in (0, 128)),
+        *((64, 64, 4, stages, False, 0) for stages in (3, 4, 5)),
+        (128, 128, 8, 5, False, 0),
+        (128, 32, 8, 5, False, 128),
+        (128, 32, 8, 5, False, 0),
+    ],
+    64: [
+        *((64, 64, 4, stages, True, 0) for stages in (3, 4, 5)),
+        *((128, 64, 8, stages, True, registers) for stages in (3, 4, 5) for registers in (0, 128)),
+        (64, 64, 4, 4, True, 168),
+        (128, 64, 4, 4, True, 0),
+        (128, 32, 8, 5, True, 128),
+    ],
+    128: [
+        *((128, 128, 8, stages, True, 0) for stages in (3, 4, 5)),
+        *((128, 64, 8, stages, True, registers) for stages in (4, 5) for registers in (0, 128)),
+        (64, 128, 4, 3, True, 0),
+        (64, 64, 4, 5, True, 0),
+        (128, 128, 8, 5, False, 0),
+        (128, 64, 8, 4, False, 0),
+    ],
+}
+
+
+def decode_configs(page: int, programs: int, parts: Sequence[int]) -> list[tuning.Config]:
+    """Every tile with every number of parts."""
+    return [
+        {"block": block, "warps": warps, "stages": stages, "programs": programs * split, "part": 256}
+        for (block, warps, stages), split in product(DECODE_TILES, parts)
+    ]
+
+
+def prefill_configs(page: int) -> list[tuning.Config]:
+    """Every tile in both orders."""
+    return [
+        {
+            "rows": rows, "block": block, "warps": warps, "stages": stages,
+            "descriptors": descriptors, "registers": registers, "order": order,
+        }
+        for (rows, block, warps, stages, descriptors, registers), order in product(PREFILL_TILES[page], (0, 1))
+    ]  # fmt: skip
+
+
+def compilations() -> Iterator[Callable[[], None]]:
+    """What compiles every kernel of the trials, but for ragged prefill's, on small tensors of the host."""
+    for page in (16, 64):
+        for split in (1, 2, 4, 8, 16, 32):
+            for config in decode_configs(page, 2 * 8, (split,)):
+                batch = Batch([(1, 256 * split)] * 2, page=page)
+                yield partial(_compile, decode, "paged_decode", batch, config)
+    for page in PREFILL_TILES:
+        for config in prefill_configs(page):
+            batch = Batch([(64, 64)] * 2, page=page)
+            yield partial(_compile, prefill, "paged_prefill", batch, config)
+
+
+def _compile(launch: Callable[[PagedArguments], None], operator: str, batch: Batch, config: tuning.Config) -> None:
+    with tuning.forced(operator, config):
+        launch(batch.arguments("cpu", 0))
+
+
+def decode_trials() -> Iterator[Trial]:
+    """Decode at pages of 16 and 64, against a copy."""
+    copy = copy_of(COPIED)
+    for label, (lengths, parts) in DECODE.items():
+        for page in (16, 64):
+            batch = Batch([(1, length) for length in lengths], page=page)
+            arguments = batch.arguments("cuda", random.randrange(1 << 30))
+            programs = len(lengths) * batch.key_heads
+            yield _trial(
+                "paged_decode", f"{label}, page {page}", batch, arguments,
+                {"programs": programs, "keys": max(lengths), "page": page},
+                partial(decode, arguments),
+                decode_configs(page, programs, parts), [0, len(lengths) // 2, len(lengths) - 1], [copy],
+            )  # fmt: skip
+
+
+def prefill_trials(pages: Sequence[int] = (16, 64, 128)) -> Iterator[Trial]:
+    """Prefill, against cuDNN on contiguous keys where the sequences are equal and have no keys before."""
+    for label, lengths in PREFILL.items():
+        queries, keys = lengths[0]
+        equal = all(each == (keys, keys) for each in lengths)
+        peers = [cudnn(len(lengths), queries)] if equal else []
+        for page in pages:
+            batch = Batch(lengths, page=page)
+            arguments = batch.arguments("cuda", random.randrange(1 << 30))
+            tokens = int(arguments.query_start_loc[-1])
+            sample = sorted({0, 1, tokens - 1, *(random.randrange(tokens) for _ in range(20))})
+            yield _trial(
+                "paged_prefill", f"{label}, page {page}", batch, arguments,
+                {"page": page, "queries": arguments.max_query_len, "keys": arguments.max_seq_len, "size": 128},
+                partial(prefill, arguments), prefill_configs(page), sample, peers,
+            )  # fmt: skip
+
+
+def _trial(
+    operator: str,
+    label: str,
+    batch: Batch,
+    arguments: PagedArguments,
+    shape: dict[str, int],
+    launch: Callable[[], None],
+    candidates: list[tuning.Config],
+    sample: list[int],
+    peers: list[Contender],
+) -> Trial:
+    right = expected(arguments, sample)
+
+    def error() -> float:
+        if not bool(arguments.out.isfinite().all()):
+            return float("nan")
+        return relative_error(arguments.out[sample], right)
+
+    bound_by_bytes = operator == "paged_decode"
+    return Trial(
+        operator, label, batch.dtype, shape,
+        batch.bytes() if bound_by_bytes else batch.operations(), "bytes" if bound_by_bytes else "operations",
+        launch, candidates, lambda: arguments.out.fill_(float("nan")), error, peers=peers,
+    )  # fmt: skip
+
+
+def cudnn(sequences: int, length: int) -> Contender:
+    """Causal attention by cuDNN of as many equal sequences, keys and values contiguous."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    shapes = ((sequences, heads, length, 128) for heads in (32, 8, 8))
+    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes)
+
+    def launch() -> None:
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+    return Contender("cuDNN", launch)
