@@ -29,8 +29,7 @@ def _weights(_: Analysis, answer: Answer) -> str:
 def _opaque(_: Analysis, answer: Answer) -> str:
     facts = answer.description.facts
     opaque = [key for key, fact in facts.walk() if fact.reason] if facts is not None else []
-    lines = answer.description.groups.get("operators without a name", ())
-    return f"{len(opaque)} facts are not known, and {len(lines)} operators have no name" if opaque or lines else ""
+    return f"{len(opaque)} facts are not known" if opaque else ""
 
 
 def _difference(_: Analysis, answer: Answer) -> str:
@@ -55,7 +54,7 @@ def _kernel(analysis: Analysis, answer: Answer) -> str:
 CONDITIONS: dict[str, Callable[[Analysis, Answer], str]] = {
     "unknown": _unknown,  # an operation is not understood
     "weights": _weights,  # the checkpoint's tensors are not the model's
-    "opaque": _opaque,  # something has no name, so that a fact is not known
+    "opaque": _opaque,  # a fact is not known, or something is done that no fact states
     "kernel": _kernel,  # it does not run on the engine's own layers alone
     "difference": _difference,  # it does something that a Llama does not
 }

@@ -1,4 +1,4 @@
-"""Sweeps over the corpus: ``python -m kunport.corpus graphs [--sample] [CASE ...]``."""
+"""Sweeps over the corpus: ``python -m kunport.corpus graphs|unknowns [--sample] [CASE ...]``."""
 
 from __future__ import annotations
 
@@ -21,11 +21,32 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m kunport.corpus", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     graphs = commands.add_parser("graphs", help="run graphs and models, and compare their logits")
-    graphs.add_argument("case", nargs="*", help="a model type, a variant or an architecture (default: every case)")
-    graphs.add_argument("--sample", action="store_true", help=f"only {', '.join(SAMPLE)}")
+    unknowns = commands.add_parser("unknowns", help="count what is not understood of every architecture")
+    for command in (graphs, unknowns):
+        command.add_argument("case", nargs="*", help="a model type, a variant or an architecture (default: every case)")
+        command.add_argument("--sample", action="store_true", help=f"only {', '.join(SAMPLE)}")
+    unknowns.add_argument("--tiny", action="store_true", help="of the tiny models, not the classes' own defaults")
     options = parser.parse_args(arguments)
     names = [str(find_case(name)) for name in (SAMPLE if options.sample else options.case)]
+    if options.command == "unknowns":
+        return count(names or [str(case) for case in cases() if not case.tag], tiny=options.tiny)
     return sweep(names or [str(case) for case in cases()])
+
+
+def count(names: list[str], *, tiny: bool) -> int:
+    """Print the share of unknown nodes of each model and of all; 0, since a named unknown is no failure."""
+    from kunport.corpus import unknowns
+    from kunport.corpus.processes import each_apart
+
+    work = unknowns.tiny if tiny else unknowns.default
+    work("llama")  # once before the forks, so that none of them has to import and to read what all need
+    shares: list[unknowns.Share] = []
+    print(unknowns.HEADER)
+    for name, answer in each_apart(work, names, seconds=_SECONDS):
+        shares.append(answer if isinstance(answer, unknowns.Share) else unknowns.Share(name, reason=answer))
+        print(shares[-1], flush=True)
+    print(unknowns.total(shares))
+    return 0
 
 
 def sweep(names: list[str]) -> int:

@@ -16,12 +16,15 @@ from kunport.tiny_models import cases, find_case
 
 
 def main(arguments: list[str]) -> int:
-    """Print precision and recall by key, and the misses; 1 where a case has no labels or the floor is not reached."""
+    """Print precision and recall by key, and the misses.
+
+    Exit status 1 where a case has no labels; with a floor also where it is not reached, or a label is missed in silence.
+    """
     parser = argparse.ArgumentParser(prog="python -m kunport.oracle", description=__doc__)
     parser.add_argument("case", nargs="*", help="a model type, a variant or an architecture (default: every case)")
     folder = Path(tempfile.gettempdir(), "kunport-labels")
     parser.add_argument("--labels", type=Path, default=folder, metavar="DIR", help=f"keeps the labels ({folder})")
-    parser.add_argument("--floor", type=float, nargs=2, metavar=("PRECISION", "RECALL"), help="exit status 1 below")
+    parser.add_argument("--floor", type=float, nargs=2, metavar=("PRECISION", "RECALL"), help="the least that passes")
     parser.add_argument("--absent", action="store_true", help="list what the oracle cannot tell, and why")
     parser.add_argument("--opaque", action="store_true", help="list what the analysis calls opaque, and why")
     options = parser.parse_args(arguments)
@@ -45,8 +48,13 @@ def main(arguments: list[str]) -> int:
     counts = count(pairs)
     print_table(counts)
     everything = total(counts)
-    below = options.floor and (everything.precision < options.floor[0] or everything.recall < options.floor[1])
-    return 1 if unlabelled or below else 0
+    print(f"{everything.missed} silent misses: labelled, and neither stated nor called opaque")
+    return 1 if unlabelled or (options.floor and _below(everything, *options.floor)) else 0
+
+
+def _below(counted: Count, precision: float, recall: float) -> bool:
+    """Whether the floor is not reached."""
+    return counted.precision < precision or counted.recall < recall or counted.missed > 0
 
 
 def facts_beside(labels: Labels) -> list[Pair]:

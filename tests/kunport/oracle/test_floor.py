@@ -17,18 +17,22 @@ SAMPLE = (
 
 
 def test_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*SAMPLE, "--labels", str(tmp_path), "--floor", "0.99", "0.98", "--absent", "--opaque"]) == 0
+    assert main([*SAMPLE, "--labels", str(tmp_path), "--floor", "1", "1", "--absent", "--opaque"]) == 0
     printed = capsys.readouterr().out
     assert "not labelled: gpt2 norm[ln_1].cast" in printed
+    assert "\n0 silent misses" in printed
     kept = {json.loads(file.read_text())["case"] for file in tmp_path.rglob("*.json")}
     assert kept == set(SAMPLE)
 
     (file,) = tmp_path.rglob("gpt2.json")
     labels = json.loads(file.read_text())
-    labels["model"]["values"]["head.tied"] = False
+    labels["model"]["values"] |= {"head.tied": False, "head.fins": 3}
     file.write_text(json.dumps(labels))
-    assert main(["gpt2", "--labels", str(tmp_path), "--floor", "1", "1"]) == 1
-    assert "wrong: gpt2 model head.tied: False, stated True" in capsys.readouterr().out
+    assert main(["gpt2", "--labels", str(tmp_path), "--floor", "0.9", "0.9"]) == 1
+    printed = capsys.readouterr().out
+    assert "wrong: gpt2 model head.tied: False, stated True" in printed
+    assert "missed: gpt2 model head.fins: 3" in printed
+    assert "\n1 silent misses" in printed
 
 
 def test_a_case_that_cannot_be_labelled_says_why(tmp_path: Path) -> None:

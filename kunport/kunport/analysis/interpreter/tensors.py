@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kunport_codegen.expression import Scalar, fields_of, symbols_of, unwrap
@@ -84,11 +85,25 @@ def _emit(interpreter: Interpreter, op: str, args: tuple[Value, ...], kwargs: di
     types = tuple(_typed(each) for each in args)
     result = infer(op, types, {key: _typed(each) for key, each in kwargs.items()}, symbol=f"data_{trace.new_id()}")
     if isinstance(result, TensorType):
+        default = interpreter.default_dtype
+        if result.dtype.name == "float32" != default.name and not _says_dtype((*types, *map(_typed, kwargs.values()))):
+            result = TensorType(result.shape, default)
         return Tensor(trace.emit(op, node_args, node_kwargs, result).id, result)
     node = trace.emit(op, node_args, node_kwargs)
     return Results(
         Tensor(trace.emit("item", (Ref(node.id), position), kind=each).id, each) for position, each in enumerate(result)
     )
+
+
+def _says_dtype(operands: Iterable[Any]) -> bool:
+    """Whether an operand is floating already or names a dtype; whole numbers become floating in the default one."""
+    for each in operands:
+        if isinstance(each, list | tuple):
+            if _says_dtype(each):
+                return True
+        elif isinstance(each, DType) or (isinstance(each, TensorType) and each.dtype.name in _FLOAT_NAMES):
+            return True
+    return False
 
 
 def _is_unknown(value: Value) -> bool:

@@ -120,3 +120,22 @@ def test_a_function_with_its_own_gradient(tmp_path):
             return grad
     """
     same_both_ways(tmp_path, model("x = Twice.apply(x)", extra=extra))
+
+
+def test_whole_numbers_that_a_constructor_divides_have_the_dtype_that_the_model_is_made_in(tmp_path):
+    extra = """
+    def numbers_of(x):
+        return torch.arange(4) / 2
+    """
+    init = """
+        numbers = torch.arange(4)
+        self.register_buffer("halves", numbers / 2, persistent=False)
+        self.register_buffer("powers", 0.5**numbers, persistent=False)
+        self.register_buffer("exact", numbers.float() / 2, persistent=False)
+    """
+    graph = read(
+        tmp_path, model("x = x[..., :4] * self.halves * self.powers\nx = x + numbers_of(x) + self.exact", init, extra)
+    )
+    made = {node.op: node.dtype.name for node in graph.nodes if node.op in ("pow", "mul")}
+    assert made == {"pow": "model", "mul": "model"}
+    assert [node.dtype.name for node in graph.nodes if node.op == "add"] == ["float32", "float32"]
