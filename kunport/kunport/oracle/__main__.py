@@ -18,7 +18,7 @@ from kunport.tiny_models import cases, find_case
 def main(arguments: list[str]) -> int:
     """Print precision and recall by key, and the misses.
 
-    Exit status 1 where a case has no labels; with a floor also where it is not reached, or a label is missed in silence.
+    Exit status 1 where a case has no labels; with a floor also where it is not reached or a label is missed in silence.
     """
     parser = argparse.ArgumentParser(prog="python -m kunport.oracle", description=__doc__)
     parser.add_argument("case", nargs="*", help="a model type, a variant or an architecture (default: every case)")
