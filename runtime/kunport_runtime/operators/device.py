@@ -8,12 +8,12 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-VARIABLE = "KUNPORT_DEVICE"
+from kunport_runtime.devices.selection import requested_device
 
 
 def device_kind(device: torch.device) -> str:
-    """cpu, cuda or kunlun: what ``KUNPORT_DEVICE`` says (Kunlun's torch calls its devices cuda), else torch's word."""
-    return os.environ.get(VARIABLE) or device.type
+    """cpu, cuda or kunlun: what was asked for or found (Kunlun's torch calls its devices cuda), else torch's word."""
+    return requested_device() or device.type
 
 
 def fingerprint(device: torch.device) -> dict[str, str]:

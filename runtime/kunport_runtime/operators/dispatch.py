@@ -157,7 +157,7 @@ class Dispatcher:
         skipped: list[tuple[str, str]] = []
         for provider in self.candidates(contract.name, call.device):
             implementation = implementations.get(provider)
-            reason = self._refusal(provider, implementation, call)
+            reason = self._refusal(provider, implementation, call) or self._distrust(implementation, call)
             if implementation is not None and not reason:
                 return Decision(contract.name, provider, implementation.load(), tuple(skipped))
             skipped.append((provider, reason))
@@ -166,6 +166,20 @@ class Dispatcher:
             f"No provider that the policy allows runs {call} ({tried or 'it allows none'}).",
             f"Allow {REFERENCE}, which runs everything, in the policy.",
         )
+
+    def explain(self, call: Binding) -> dict[str, str | None]:
+        """Provider -> why it does not run a call, "" where it would, None where it would be tried first.
+
+        All that may run it, in the order in which they are asked; nothing is tried or counted.
+        """
+        implementations = self.registry.implementations(call.contract.name)
+        answer: dict[str, str | None] = {}
+        for provider in self.candidates(call.contract.name, call.device):
+            implementation = implementations.get(provider)
+            answer[provider] = self._refusal(provider, implementation, call)
+            if implementation is not None and not answer[provider] and provider != REFERENCE and self.policy.probe:
+                answer[provider] = self.probes.known(implementation, call.dtype, call.device)
+        return answer
 
     def candidates(self, operator: str, device: torch.device) -> tuple[str, ...]:
         """Who is asked for an operator on a device, in order."""
@@ -180,8 +194,13 @@ class Dispatcher:
             return ""
         if reason := self._out_of_service.get((call.contract.name, provider, call.dtype)):
             return reason
-        if reason := implementation.refusal(call):
-            return reason
+        return implementation.refusal(call)
+
+    def _distrust(self, implementation: Implementation | None, call: Binding) -> str:
+        """Why an implementation is not trusted; "" where it is. Tries it where that is not known."""
+        if implementation is None or implementation.provider == REFERENCE:
+            return ""
+        provider = implementation.provider
         if not self.policy.probe:
             return self.probes.loads(implementation)
         reason = self.probes.verdict(call.contract, implementation, call.dtype, call.device)

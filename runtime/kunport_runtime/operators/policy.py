@@ -82,7 +82,7 @@ class Policy:
             own: providers that are not kunport's.
         """
         rule = self.rule(operator)
-        order = rule.order if rule.order is not None else (*own, *ORDERS[device])
+        order = rule.order if rule.order is not None else (*own, *ORDERS.get(device, ORDERS["cpu"]))
         allowed = [each for each in order if each not in (rule.deny or ()) and each in (rule.allow or order)]
         return tuple(allowed[:1] if rule.strict else allowed)
 

@@ -54,37 +54,35 @@ class Probes:
             return f"{type(error).__name__}: {error}"
         return ""
 
+    def known(self, implementation: Implementation, dtype: str, device: torch.device) -> str | None:
+        """Why an implementation is not to be trusted, "" where it is; None where it was not tried yet."""
+        key = (implementation.operator, implementation.provider, dtype, device)
+        if key not in self._known:
+            if fault := self.loads(implementation):
+                return fault
+            reason = _read(self._path(_subject(implementation, dtype, device)))
+            if reason is None:
+                return None
+            self._known[key] = reason
+        return self._known[key]
+
     def verdict(self, contract: Contract, implementation: Implementation, dtype: str, device: torch.device) -> str:
         """Why an implementation is not to be trusted; "" where it is. Tries it where that is not known."""
-        key = (implementation.operator, implementation.provider, dtype, device)
-        if key in self._known:
-            return self._known[key]
-        if fault := self.loads(implementation):
-            return fault
-        subject = fingerprint(device) | {
-            "operator": implementation.operator,
-            "provider": implementation.provider,
-            "dtype": dtype,
-            "source": implementation.digest(),
-        }
-        path = self.folder / f"{sha256(json.dumps(subject, sort_keys=True).encode()).hexdigest()[:32]}.json"
-        reason = _read(path)
-        if reason is None and capturing(device):
+        reason = self.known(implementation, dtype, device)
+        if reason is not None:
+            return reason
+        if capturing(device):
             return "it was not tried before the graph was captured"
-        if reason is None:
-            reason = self._try(contract, implementation, dtype, device, path, subject)
-        self._known[key] = reason
+        reason = self._try(contract, implementation, dtype, device)
+        self._known[implementation.operator, implementation.provider, dtype, device] = reason
         return reason
 
-    def _try(
-        self,
-        contract: Contract,
-        implementation: Implementation,
-        dtype: str,
-        device: torch.device,
-        path: Path,
-        subject: dict[str, str],
-    ) -> str:
+    def _path(self, subject: dict[str, str]) -> Path:
+        return self.folder / f"{sha256(json.dumps(subject, sort_keys=True).encode()).hexdigest()[:32]}.json"
+
+    def _try(self, contract: Contract, implementation: Implementation, dtype: str, device: torch.device) -> str:
+        subject = _subject(implementation, dtype, device)
+        path = self._path(subject)
         _write(path, {"subject": subject, "state": "running", "process": os.getpid()})
         outcomes = check(contract, implementation, dtype, device)
         tried = (outcome for outcome in outcomes if not outcome.skipped)
@@ -101,6 +99,15 @@ class Probes:
         }
         _write(path, document)
         return reason
+
+
+def _subject(implementation: Implementation, dtype: str, device: torch.device) -> dict[str, str]:
+    return fingerprint(device) | {
+        "operator": implementation.operator,
+        "provider": implementation.provider,
+        "dtype": dtype,
+        "source": implementation.digest(),
+    }
 
 
 def _read(path: Path) -> str | None:

@@ -42,7 +42,9 @@ def test_the_version_is_the_distribution_s(capsys):
     assert capsys.readouterr().out == f"kunport {version('kunport')}\n"
 
 
-@pytest.mark.parametrize("verb", ["analyze", "generate adapters", "validate", "port", "tiny"])
+@pytest.mark.parametrize(
+    "verb", ["analyze", "generate adapters", "validate", "port", "tiny", "ops", "ops probe", "ops check"]
+)
 def test_every_verb_explains_itself(capsys, verb):
     with pytest.raises(SystemExit):
         main([*verb.split(), "--help"])
