@@ -10,7 +10,7 @@ old value from then on. Everything a node needs in order to be executed is in th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -246,14 +246,20 @@ def _walk(nodes: list[Node]) -> Iterator[Node]:
 
 
 def refs(value: Arg) -> Iterator[int]:
-    """The ids of all tensors named in an argument."""
-    if isinstance(value, Ref):
-        yield value.id
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from refs(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from refs(item)
-    elif isinstance(value, slice):
-        yield from refs((value.start, value.stop, value.step))
+    """The ids of all tensors named in an argument, in order."""
+    found: list[int] = []
+    _collect((value,), found)
+    return iter(found)
+
+
+def _collect(values: Iterable[Arg], found: list[int]) -> None:
+    """Asked for every node several times over, so it makes no generators and enters containers alone."""
+    for value in values:
+        if type(value) is Ref:
+            found.append(value.id)
+        elif isinstance(value, list | tuple):
+            _collect(value, found)
+        elif isinstance(value, dict):
+            _collect(value.values(), found)
+        elif isinstance(value, slice):
+            _collect((value.start, value.stop, value.step), found)

@@ -21,9 +21,9 @@ from .ropes import find_ropes
 from .tables import find_tables
 
 
-def recognize(graph: Graph) -> Facts:
-    """The facts of a graph, each in order of execution."""
-    index = Index(graph)
+def recognize(graph: Graph, index: Index | None = None) -> Facts:
+    """The facts of a graph, each in order of execution; ``index`` is the graph's, where the caller has made one."""
+    index = Index(graph) if index is None else index
     tables = [*find_tables(index), *find_gathered(index)]
     return Facts(
         norms=find_norms(index),

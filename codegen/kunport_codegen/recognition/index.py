@@ -30,6 +30,7 @@ class Index:
         self.order = {identifier: position for position, identifier in enumerate(self.nodes)}
         self.users: dict[int, list[int]] = {}
         self._constant: dict[int, bool] = {}
+        self._reads: dict[int, tuple[int, ...]] = {}
         self._judged: dict[Any, Any] = {}
         live: set[int] = set()
         pending = [(source, OUTPUT) for source in refs(graph.output)]
@@ -38,8 +39,18 @@ class Index:
             self.users.setdefault(source, []).append(user)
             if source in self.nodes and source not in live:
                 live.add(source)
-                pending.extend((operand, source) for operand in set(_reads(self.nodes[source])))
+                pending.extend((operand, source) for operand in set(self.reads(self.nodes[source])))
         self.live = live
+
+    def reads(self, node: Node) -> tuple[int, ...]:
+        """What a node reads itself; a loop reads what its body carries, and the nodes of the body read the rest."""
+        known = self._reads.get(node.id)
+        if known is None:
+            operands: list[Any] = [node.args, node.kwargs]
+            if node.body is not None:
+                operands += [[(before, after) for _, before, after in node.body.carried], node.body.skip]
+            known = self._reads[node.id] = tuple(refs(operands))
+        return known
 
     def in_order(self, *ops: str) -> list[Node]:
         """The live nodes with one of the operators, in execution order."""
@@ -80,7 +91,7 @@ class Index:
             if node is None or node.op in ("input", "parameter", "mask", "loop", "unknown"):
                 self._constant[current] = False
                 continue
-            operands = set(_reads(node))
+            operands = self.reads(node)
             missing = [operand for operand in operands if operand not in self._constant]
             if missing:
                 pending.extend(missing)
@@ -107,7 +118,7 @@ class Index:
             current = pending.pop()
             if current in self.nodes and current not in found:
                 found.add(current)
-                pending.extend(_reads(self.nodes[current]))
+                pending.extend(self.reads(self.nodes[current]))
         return [self.nodes[each] for each in sorted(found, key=self.order.__getitem__)]
 
     def sources(self, output: Node, through: Container[str]) -> Iterator[tuple[Node, list[Node]]]:
@@ -125,7 +136,7 @@ class Index:
                 return
             frontier.discard(node.id)
             nodes.append(node)
-            data = [operand for operand in refs((node.args, node.kwargs)) if not self.constant(operand)]
+            data = [operand for operand in self.reads(node) if not self.constant(operand)]
             if any(operand not in self.nodes for operand in data):
                 return
             frontier.update(data)
@@ -137,15 +148,6 @@ class Index:
             chain.append(following)
             node = following
         return chain
-
-
-def _reads(node: Node) -> Iterable[int]:
-    """What a node reads itself; a loop reads what its body carries, and the nodes of the body read the rest."""
-    yield from refs(node.args)
-    yield from refs(node.kwargs)
-    if node.body is not None:
-        yield from refs([(before, after) for _, before, after in node.body.carried])
-        yield from refs(node.body.skip)
 
 
 def argument(node: Node, position: int, default: Any = None) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kunport_codegen.graph import Graph, Node
+
+from kunport.uncollected import uncollected
 
 __all__ = ["Analysis", "analyze"]
 
@@ -61,7 +61,7 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
     if config:
         target = replace(target, raw_config={**target.raw_config, **config})
     check_numbers(target.raw_config)
-    with _uncollected():
+    with uncollected():
         reading = read_target(target, load_config(target))
         graph = reading.graph
         graph.notes.extend(contradictions(target))
@@ -78,15 +78,3 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
         unused=names.unused,
         ignored=reading.ignored,
     )
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Trees and graphs live long: a garbage collector that walks them while they grow takes a third of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

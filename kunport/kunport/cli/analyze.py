@@ -11,6 +11,7 @@ from kunport.cli.arguments import FORMATS, PLAIN_FORMATS, Verbs
 from kunport.cli.conditions import CONDITIONS, DEFAULT, OF_ROWS, OF_ROWS_DEFAULT, failing, failing_rows
 from kunport.cli.terminal import clean, note, write
 from kunport.errors import KunportError
+from kunport.uncollected import uncollected
 
 if TYPE_CHECKING:
     from kunport.analysis import Analysis
@@ -68,8 +69,11 @@ def run(options: argparse.Namespace) -> int:
         return _run_many(options)
     if not options.models:
         raise KunportError("No model is named.", "See `kunport analyze --help`.")
-    if options.against is not None:
-        return _compare(options)
+    with uncollected():
+        return _run_one(options) if options.against is None else _compare(options)
+
+
+def _run_one(options: argparse.Namespace) -> int:
     import kunport
     from kunport.description import describe
     from kunport.report.formats import Answer, render

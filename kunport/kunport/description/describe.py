@@ -9,6 +9,7 @@ from typing import Any
 from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Graph, Location
 from kunport_codegen.recognition import recognize
+from kunport_codegen.recognition.index import Index
 
 from kunport.description.findings import Line, merge
 from kunport.description.lines import findings
@@ -83,8 +84,9 @@ def _plain(value: Any) -> Any:
 
 def describe(graph: Graph) -> Description:
     """The description of a model graph."""
-    recognised = recognize(graph)
-    model = Model(graph, recognised)
+    index = Index(graph)
+    recognised = recognize(graph, index)
+    model = Model(graph, recognised, index)
     facts = facts_of(model)
     groups = {**findings(facts), "operators without a name": list(unnamed(model))}
     shared = {path for path, _ in graph.tied}

@@ -12,7 +12,7 @@ from kunport.description.findings import Finding
 from kunport.variants.catalogue import catalogue
 from kunport.variants.compare import is_size
 from kunport.variants.fact import Fact, ModelFacts
-from kunport.variants.known import known_models
+from kunport.variants.known import known_model
 
 _NORM = re.compile(r"norm\[(.*)\]\.(\w+)$")
 _TITLES = {"mlp": "MLP", "whole": "model"}
@@ -28,11 +28,11 @@ def findings(facts: ModelFacts) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {_title(entry.folder): [] for entry in catalogue()}
     for kind in facts.kinds:
         main = kind.stack == facts.kinds[0].stack
-        for folder, text, where, usual, key in _said(kind.facts, known_models()["llama"].layer(0)):
+        for folder, text, where, usual, key in _said(kind.facts, known_model("llama").layer(0)):
             text = text if main else f"{kind.stack}: {text}"
             layers = kind.layers if main else (None,)
             found[_title(folder)].extend(Finding(text, where, layer, usual, key) for layer in layers)
-    for folder, text, where, usual, key in _said(facts.model, known_models()["llama"].model):
+    for folder, text, where, usual, key in _said(facts.model, known_model("llama").model):
         found[_title(folder)].append(Finding(text, where, None, usual, key))
     return found
 
@@ -71,7 +71,7 @@ def _norms(facts: Mapping[str, Fact], inside: bool) -> Said:
 
     Inside of layers, a Llama has none in a part of the layer.
     """
-    first = known_models()["llama"].layer(0)
+    first = known_model("llama").layer(0)
     llama = {key: first[f"norm[input_layernorm].{key}"].value for key in _FORM}
     forms: dict[str, dict[str, Fact]] = {}
     for key, fact in facts.items():

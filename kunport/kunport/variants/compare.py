@@ -59,15 +59,16 @@ class Difference:
 
     @property
     def weight(self) -> float:
-        """How much the difference says about the architecture."""
-        return _weight(self.key)
+        """See `weight_of`."""
+        return weight_of(self.key)
 
     def as_dict(self) -> dict[str, Any]:
         left, right = ([held.as_dict() for held in side] for side in (self.left, self.right))
         return {"key": self.key, "left": left, "right": right}
 
 
-def _weight(key: str) -> float:
+def weight_of(key: str) -> float:
+    """How much a difference in a key says about the architecture."""
     return 0.1 if is_size(key) else 3.0 if _plain(key) in _HEAVY else 1.0
 
 
@@ -99,26 +100,6 @@ def distance(differences: list[Difference]) -> float:
 Side = dict[str, tuple[Held, ...]]
 Sides = tuple[Side, Side]
 _ABSENT = (Held(None, ()),)
-
-
-def least_distance(left: Summary, right: Summary) -> float:
-    """What two models differ by at least: the weights of keys that are no norm's, which may be paired in many ways."""
-    keys = left.keys() | right.keys()
-    apart = [key for key in keys if left.get(key) is None or left.get(key) != right.get(key)]
-    return sum(_weight(key.partition(" ")[2]) for key in apart)
-
-
-Summary = dict[str, frozenset[tuple[str, float]] | None]
-
-
-def summary_of(sides: Sides) -> Summary:
-    """The shares of every key that is no norm's, None where something is opaque."""
-    return {
-        f"{part} {key}": None if _is_opaque(held) else frozenset(_shares(held).items())
-        for part, side in enumerate(sides)
-        for key, held in side.items()
-        if not key.startswith("norm[")
-    }
 
 
 def sides_of(facts: ModelFacts) -> Sides:

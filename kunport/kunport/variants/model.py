@@ -52,8 +52,8 @@ class Model:
     ``layers`` are those of the longest stack first. ``covered`` are the nodes that a recognised fact explains.
     """
 
-    def __init__(self, graph: Graph, facts: Facts) -> None:
-        self.graph, self.facts, self.index = graph, facts, Index(graph)
+    def __init__(self, graph: Graph, facts: Facts, index: Index | None = None) -> None:
+        self.graph, self.facts, self.index = graph, facts, Index(graph) if index is None else index
         every = [each for field in dataclasses.fields(facts) for each in getattr(facts, field.name)]
         self.covered = {node for each in every for node in each.nodes}
         self.norm_of_output = {norm.output: norm for norm in facts.norms}

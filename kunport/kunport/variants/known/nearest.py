@@ -6,18 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kunport.variants.compare import (
-    Difference,
-    Sides,
-    Summary,
-    differences,
-    distance,
-    least_distance,
-    sides_of,
-    summary_of,
-)
+from kunport.variants.compare import Difference, Sides, differences, distance, sides_of
 from kunport.variants.fact import ModelFacts
-from kunport.variants.known.table import known_models
+from kunport.variants.known.bound import Summary, least_distance, summary_of
+from kunport.variants.known.table import architecture_of, known_model, pack, read_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +35,25 @@ def find_nearest(facts: ModelFacts) -> Nearest | None:
     if not facts.kinds:
         return None
     best: tuple[float, int, str, list[Difference]] | None = None
-    ours = sides_of(facts)
-    others = {name: known for name, known in _known().items() if known[0] != facts.architecture}
-    summary = summary_of(ours)
-    bounds = {name: least_distance(summary, theirs) for name, (_, _, theirs) in others.items()}
+    ours, summary = sides_of(facts), summary_of(pack(facts))
+    others = {name: each for name, each in _summaries().items() if architecture_of(name) != facts.architecture}
+    bounds = {name: least_distance(summary, theirs) for name, theirs in others.items()}
     for name in sorted(others, key=lambda each: (bounds[each], each)):
         if best is not None and bounds[name] > best[0] + 1e-9:
             break
-        found = differences(ours, others[name][1])
+        found = differences(ours, _sides(name))
         rank = distance(found), len(found), name, found
         if best is None or rank[:3] < best[:3]:
             best = rank
-    if best is None:
-        return None
-    return Nearest(best[2], others[best[2]][0], best[0], tuple(best[3]))
+    return None if best is None else Nearest(best[2], architecture_of(best[2]), best[0], tuple(best[3]))
 
 
 @cache
-def _known() -> dict[str, tuple[str, Sides, Summary]]:
-    """Architecture and what is compared of every known model that has layers, by model type."""
-    found = {name: (model.architecture, sides_of(model)) for name, model in known_models().items() if model.kinds}
-    return {name: (architecture, sides, summary_of(sides)) for name, (architecture, sides) in found.items()}
+def _summaries() -> dict[str, Summary]:
+    """Of every known model that has layers, by model type."""
+    return {name: summary_of(packed) for name, packed in read_known()["models"].items() if packed["layers"]}
+
+
+@cache
+def _sides(name: str) -> Sides:
+    return sides_of(known_model(name))

@@ -25,10 +25,20 @@ def read_known() -> dict[str, Any]:
     return table
 
 
-@cache
 def known_models() -> dict[str, ModelFacts]:
     """The facts of every known model, by model type. They have no fields, lines or reasons."""
-    return {name: _unpack(name, packed) for name, packed in read_known()["models"].items()}
+    return {name: known_model(name) for name in read_known()["models"]}
+
+
+@cache
+def known_model(name: str) -> ModelFacts:
+    """The facts of the known model of a model type."""
+    return _unpack(name, read_known()["models"][name])
+
+
+def architecture_of(name: str) -> str:
+    """The class of the known model of a model type."""
+    return str(read_known()["models"][name]["architecture"])
 
 
 def write_known(version: str, models: Mapping[str, ModelFacts]) -> None:
