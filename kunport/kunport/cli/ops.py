@@ -56,6 +56,15 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
     check.add_argument("--provider", metavar="PROVIDER", default="torch", help="whose implementation (torch)")
     check.add_argument("--seed", type=int, metavar="SEED", default=0, help="of the inputs (0)")
     check.set_defaults(run=run_check)
+    account = what.add_parser(
+        "account",
+        parents=[common],
+        help="which layer of a server ran which operator with which provider, and why others did not",
+        description="Reads what the processes of a server wrote when they ended, if it ran with "
+        "KUNPORT_OPS_ACCOUNT=FOLDER. Exit status 1 where an implementation failed.",
+    )
+    account.add_argument("folder", metavar="FOLDER", type=Path, help="what KUNPORT_OPS_ACCOUNT named")
+    account.set_defaults(run=run_account)
 
 
 def run_list(options: argparse.Namespace) -> int:
@@ -136,6 +145,35 @@ def run_check(options: argparse.Namespace) -> int:
         tolerance = contract.tolerance[dtype]
         say(f"Tolerance: {tolerance.absolute:.2g} + {tolerance.relative:.2g} of the value ({tolerance.source}).")
     return 0 if good else 1
+
+
+def run_account(options: argparse.Namespace) -> int:
+    """Print what ran, the fallbacks marked; 1 where something failed."""
+    with _runtime_errors():
+        from kunport_runtime.operators.account_files import read_accounts
+
+        records, failures = read_accounts(options.folder)
+    if options.format == "json":
+        say(json.dumps({"records": [asdict(e) for e in records], "failures": [asdict(e) for e in failures]}))
+        return 1 if failures else 0
+    layer = None
+    for record in sorted(records, key=lambda each: (natural(each.layer), each.operator)):
+        if record.layer != layer:
+            layer = record.layer
+            say(layer or "(no layer)")
+        reasons = "; ".join(f"not {provider}: {reason}" for provider, reason in record.skipped.items())
+        say(f"  {record.count:>8} {record.operator:<24}  {record.provider}" + (f"    {reasons}" if reasons else ""))
+    total = sum(record.count for record in records)
+    fallbacks = sum(record.count for record in records if record.skipped)
+    say(f"{total} calls, {fallbacks} of them not on the first provider.")
+    for failure in failures:
+        say(f"FAILED: {failure.provider}'s {failure.operator} in {failure.dtype}: {failure.reason}")
+    return 1 if failures else 0
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts layers by their numbers: model.layers.2 before model.layers.10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in name.split(".")]
 
 
 def _verdict(outcome: Outcome) -> str:

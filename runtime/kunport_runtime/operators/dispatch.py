@@ -10,11 +10,15 @@ and raises.
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from kunport_runtime.operators.account_files import VARIABLE as ACCOUNT_VARIABLE
+from kunport_runtime.operators.account_files import keep_account
 from kunport_runtime.operators.accounting import Decision, Failure, Ledger, ledger
 from kunport_runtime.operators.binding import Binding, bind
 from kunport_runtime.operators.contract import Contract
@@ -242,3 +246,5 @@ def _signature(name: str, arguments: dict[str, Any]) -> Key | None:
 
 dispatcher = Dispatcher(registry, None, Probes(), ledger)
 call = dispatcher.call
+if os.environ.get(ACCOUNT_VARIABLE):
+    keep_account(ledger, Path(os.environ[ACCOUNT_VARIABLE]))

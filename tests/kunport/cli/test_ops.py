@@ -4,6 +4,8 @@ import json
 
 import pytest
 from kunport.cli import main
+from kunport_runtime.operators.account_files import write_account
+from kunport_runtime.operators.accounting import Decision, Failure, Ledger, layer
 from kunport_runtime.operators.dispatch import dispatcher
 from kunport_runtime.operators.registry import Registry
 
@@ -115,6 +117,42 @@ def test_a_wrong_call_is_one_line_with_the_cure(own, capsys, monkeypatch, argume
     err = capsys.readouterr().err
     assert err.startswith(f"kunport: {problem}")
     assert err.count("\n") == 1
+
+
+def test_the_account_of_a_server_is_read(tmp_path, capsys):
+    first, second = Ledger(), Ledger()
+    fallback = Decision("linear", "torch", print, (("triton", "it has no linear"),))
+    for ledger, name in ((first, "model.layers.10"), (first, "model.layers.2"), (second, "model.layers.10")):
+        with layer(name):
+            ledger.count(Decision("rms_norm", "triton", print, ()))
+            ledger.count(fallback)
+    write_account(first, tmp_path).rename(tmp_path / "process-1.json")
+    write_account(second, tmp_path)
+    status, account = answer(capsys, "account", str(tmp_path))
+    assert status == 0
+    assert {(each["layer"], each["operator"], each["count"]) for each in account["records"]} == {
+        (name, operator, count)
+        for name, count in (("model.layers.2", 1), ("model.layers.10", 2))
+        for operator in ("rms_norm", "linear")
+    }
+    second.failures.append(Failure("rms_norm", "triton", "float32", "out of registers"))
+    write_account(second, tmp_path)
+    assert main(["ops", "account", str(tmp_path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("model")] == ["model.layers.2", "model.layers.10"]
+    assert "         2 linear                    torch    not triton: it has no linear" in lines
+    assert lines[-2:] == [
+        "6 calls, 3 of them not on the first provider.",
+        "FAILED: triton's rms_norm in float32: out of registers",
+    ]
+
+
+def test_a_folder_without_accounts_is_named(tmp_path, capsys):
+    assert main(["ops", "account", str(tmp_path)]) == 2
+    assert "holds no account. Run the server with KUNPORT_OPS_ACCOUNT=" in capsys.readouterr().err
+    (tmp_path / "process-1.json").write_text("[]")
+    assert main(["ops", "account", str(tmp_path)]) == 2
+    assert "process-1.json is no account. Remove it." in capsys.readouterr().err
 
 
 def test_a_wrong_policy_is_one_line_with_the_cure(own, capsys, monkeypatch):

@@ -1,8 +1,14 @@
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kunport_runtime import operators
+from kunport_runtime.operators.account_files import read_accounts
 from kunport_runtime.operators.accounting import Record, demand_no_fallback, layer
 from kunport_runtime.operators.errors import (
     ContractError,
@@ -178,6 +184,35 @@ def test_a_provider_without_the_operator_is_a_reason(tmp_path):
 def test_operators_are_functions_of_the_package():
     x = torch.randn(3, 8)
     out = operators.rms_norm(x=x, weight=torch.ones(8), epsilon=0.0)
-    torch.testing.assert_close(out.square().mean(-1), torch.ones(3))
+    assert torch.allclose(out.square().mean(-1), torch.ones(3))
     with pytest.raises(AttributeError, match="no operator nothing"):
         _ = operators.nothing
+
+
+SERVER = """
+import multiprocessing, sys, torch
+from kunport_runtime import operators
+
+def work(rows):
+    for _ in range(rows):
+        operators.rms_norm(x=torch.ones(rows, 4), weight=None, epsilon=0.0)
+
+if __name__ == "__main__":
+    work(1)
+    worker = multiprocessing.get_context("fork").Process(target=work, args=(2,))
+    worker.start()
+    worker.join()
+"""
+
+
+def test_every_process_of_a_server_leaves_its_own_account(tmp_path):
+    (tmp_path / "server.py").write_text(SERVER)
+    environment = os.environ | {"KUNPORT_OPS_ACCOUNT": str(tmp_path / "account")}
+    environment.pop("KUNPORT_DEVICE", None)
+    subprocess.run([sys.executable, "server.py"], cwd=tmp_path, env=environment, check=True)
+    files = list((tmp_path / "account").iterdir())
+    counts = sorted(json.loads(path.read_text())["records"][0]["count"] for path in files)
+    assert counts == [1, 2]
+    (record,), failures = read_accounts(tmp_path / "account")
+    assert record == Record("", "rms_norm", "torch", 3, {})
+    assert failures == []

@@ -25,17 +25,24 @@ from kunport_runtime.operators.tolerance import Tolerance
 def kept_probabilities(
     logits: torch.Tensor, temperature: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor
 ) -> torch.Tensor:
-    """Probabilities ``[rows, vocab]`` after top-k and top-p, not renormalised; those of dropped tokens are 0."""
+    """Probabilities ``[rows, vocab]`` after top-k and top-p, not renormalised; those of dropped tokens are 0.
+
+    ``temperature`` 0 counts as 1.
+    """
+    vocab = logits.shape[1]
     scaled = wide(logits) / torch.where(temperature == 0, 1.0, temperature).unsqueeze(1)
-    ordered = scaled.sort(-1, descending=True).values
-    count = torch.where(top_k <= 0, logits.shape[1], top_k.clamp(max=logits.shape[1])).long()
-    least = ordered.gather(1, count.unsqueeze(1) - 1)
-    probabilities = scaled.masked_fill(scaled < least, -torch.inf).softmax(-1)
+    if (top_k > 0).any():
+        count = torch.where(top_k <= 0, vocab, top_k.clamp(max=vocab)).long()
+        least = scaled.sort(-1, descending=True).values.gather(1, count.unsqueeze(1) - 1)
+        scaled = scaled.masked_fill(scaled < least, -torch.inf)
+    probabilities = scaled.softmax(-1)
+    if (top_p >= 1).all():
+        return probabilities
     ordered = probabilities.sort(-1, descending=True).values
     before = ordered.cumsum(-1) - ordered
     # Of equals the first in order has only more probable ones before it.
     first = torch.searchsorted(-ordered, -probabilities)
-    more_probable = before.gather(1, first.clamp(max=logits.shape[1] - 1))
+    more_probable = before.gather(1, first.clamp(max=vocab - 1))
     everything = (top_p >= 1).unsqueeze(1)  # where a sum of 1 - 1e-7 must not drop the last token
     return torch.where(everything | (more_probable < top_p.unsqueeze(1)), probabilities, 0.0)
 
@@ -48,13 +55,15 @@ def reference(
     top_p: torch.Tensor,
     uniform: torch.Tensor,
 ) -> None:
-    """The rules above."""
-    kept = kept_probabilities(logits, temperature, top_k, top_p)
+    """The rules above; rows of temperature 0 cost no more than a search for their largest."""
+    out.copy_((logits == logits.amax(-1, keepdim=True)).int().argmax(-1))
+    rows = temperature.nonzero()[:, 0]
+    if not len(rows):
+        return
+    kept = kept_probabilities(logits[rows], temperature[rows], top_k[rows], top_p[rows])
     cumulative = kept.cumsum(-1)
-    threshold = uniform.unsqueeze(1) * cumulative[:, -1:]
-    drawn = ((cumulative > threshold) & (kept > 0)).int().argmax(-1)
-    most_probable = (logits == logits.amax(-1, keepdim=True)).int().argmax(-1)
-    out.copy_(torch.where(temperature == 0, most_probable, drawn))
+    threshold = uniform[rows].unsqueeze(1) * cumulative[:, -1:]
+    out[rows] = ((cumulative > threshold) & (kept > 0)).int().argmax(-1)
 
 
 def cases(draw: Draw) -> Iterator[Case]:
