@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kunport_runtime import simulator
 from kunport_runtime.devices.device import Device
 from kunport_runtime.devices.selection import NAMES, VARIABLE, requested_device
 from kunport_runtime.errors import KunportRuntimeError
@@ -21,6 +22,10 @@ def get_device(name: str) -> Device:
         from kunport_runtime.devices.cuda import CudaDevice
 
         return CudaDevice()
+    if name == "kunlun" and simulator.requested():
+        from kunport_runtime.devices.simulated import SimulatedKunlunDevice
+
+        return SimulatedKunlunDevice()
     if name == "kunlun":
         from kunport_runtime.devices.kunlun import KunlunDevice
 

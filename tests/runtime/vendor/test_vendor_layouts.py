@@ -15,7 +15,7 @@ from kunport_runtime.operators.registry import registry
 from kunport_runtime.providers.vendor import pages
 from simulated_wheel import GENERATIONS, offered, simulated
 
-LAYOUTS = ("heads first", "tokens first", "by turns", "engine")
+LAYOUTS = ("heads first", "tokens first", "by turns", "engine", "engine on kunlun")
 
 
 def caches(layout: str, draw: Draw, blocks: int, block_size: int, heads: int, dim: int) -> tuple[torch.Tensor, ...]:
@@ -24,8 +24,10 @@ def caches(layout: str, draw: Draw, blocks: int, block_size: int, heads: int, di
         return tuple(draw.normal(2, blocks, heads, block_size, dim).transpose(2, 3))
     if layout == "by turns":
         return tuple(draw.normal(blocks, 2, heads, block_size, dim).transpose(2, 3).unbind(1))
-    if layout == "engine":
-        return engine_pages(draw.normal(blocks, block_size, heads, 2 * dim).transpose(1, 2), dim)
+    if layout.startswith("engine"):
+        return engine_pages(
+            draw.normal(blocks, block_size, heads, 2 * dim).transpose(1, 2), dim, layout == "engine on kunlun"
+        )
     return tuple(draw.normal(2, blocks, block_size, heads, dim))
 
 
@@ -106,7 +108,7 @@ def test_a_cache_is_written_in_any_layout(layout):
         assert error("cache_write", offered(wheel)["cache_write"], arguments) == 0
 
 
-@pytest.mark.parametrize(("layout", "copied"), list(zip(LAYOUTS, (False, True, False, True), strict=True)))
+@pytest.mark.parametrize(("layout", "copied"), list(zip(LAYOUTS, (False, True, False, True, False), strict=True)))
 def test_pages_are_copied_only_where_the_layout_is_not_the_vendors(layout, copied):
     draw = Draw(torch.float32)
     keys, values = caches(layout, draw, 4, 8, 2, 32)
@@ -114,7 +116,7 @@ def test_pages_are_copied_only_where_the_layout_is_not_the_vendors(layout, copie
     k, v, t = pages.vendor_pages(keys, values, tables, torch.tensor([16, 3], dtype=torch.int32))
     assert (k.data_ptr() != keys.data_ptr()) == (v.data_ptr() != values.data_ptr()) == copied
     assert t.dtype == torch.int32
-    assert torch.equal(t[0], tables[0] * 2) == (layout == "by turns")
+    assert torch.equal(t[0], tables[0] * 2) == (layout in ("by turns", "engine on kunlun"))
 
 
 def test_experts_elsewhere_and_results_in_a_slice():

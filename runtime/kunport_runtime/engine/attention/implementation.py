@@ -9,6 +9,7 @@ from torch import Tensor
 from vllm.v1.attention.backend import AttentionImpl, AttentionType
 
 from kunport_runtime import operators
+from kunport_runtime.devices.registry import current_device
 from kunport_runtime.engine.attention.cache import pages
 from kunport_runtime.engine.attention.metadata import BatchMetadata
 from kunport_runtime.errors import KunportRuntimeError
@@ -45,11 +46,12 @@ class PagedAttention(AttentionImpl):
         self.sinks = sinks
         self.alibi_slopes = torch.tensor(alibi_slopes, dtype=torch.float32) if alibi_slopes is not None else None
         self.kv_cache_dtype = kv_cache_dtype
+        self.heads_first = current_device().name == "kunlun"
         self.kv_sharing_target_layer_name = kv_sharing_target_layer_name
 
     def _pages(self, kv_cache: Tensor) -> tuple[Tensor, Tensor]:
         stored = _FP8.get(self.kv_cache_dtype)
-        return pages(kv_cache.view(stored) if stored else kv_cache, self.head_size)
+        return pages(kv_cache.view(stored) if stored else kv_cache, self.head_size, self.heads_first)
 
     def do_kv_cache_update(
         self, layer: Any, key: Tensor, value: Tensor, kv_cache: Tensor, slot_mapping: Tensor

@@ -11,6 +11,7 @@ from vllm.platforms.interface import DeviceCapability
 from kunport_runtime.devices.cuda import CudaDevice
 from kunport_runtime.devices.kunlun import KunlunDevice
 from kunport_runtime.engine.platforms.common import KunportPlatform
+from kunport_runtime.providers.vendor.wheel import report_wheel
 
 
 class AcceleratorPlatform(KunportPlatform):
@@ -63,3 +64,8 @@ class KunlunPlatform(AcceleratorPlatform):
     device_control_env_var = device.visible_devices_variable
     ray_device_key = device.ray_resource
     ray_noset_device_env_vars: ClassVar[list[str]] = list(device.ray_keep_variables)
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
+        report_wheel()
+        super().check_and_update_config(vllm_config)

@@ -11,6 +11,8 @@ _DEVICE = current_device()
 
 if _DEVICE.name == "cpu":
     from kunport_runtime.engine.platforms.cpu import CpuPlatform as SelectedPlatform
+elif _DEVICE.name == "kunlun" and _DEVICE.torch_type == "cpu":
+    from kunport_runtime.engine.platforms.simulated import SimulatedKunlunPlatform as SelectedPlatform
 elif _DEVICE.name == "kunlun":
     from kunport_runtime.engine.platforms.accelerator import KunlunPlatform as SelectedPlatform
 else:

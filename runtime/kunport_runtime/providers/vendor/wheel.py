@@ -111,6 +111,14 @@ def installed_wheel() -> Wheel:
     return wheel
 
 
+def report_wheel() -> None:
+    """Say in the log, at start, which wheel runs, or why none does: a server goes on with other providers."""
+    try:
+        _log.info("The vendor's operators are those of %s.", installed_wheel())
+    except VendorWheelError as error:
+        _log.error("%s Until then other providers run everything.", error)
+
+
 def find_wheel(generations: Iterable[Generation]) -> Wheel:
     """The newest of the generations that is installed, or the simulator where that was asked for.
 
