@@ -9,6 +9,7 @@ from vllm.platforms import cpu as vllm_cpu
 from kunport_runtime.devices.cpu import CpuDevice
 from kunport_runtime.engine.platforms.common import KunportPlatform
 from kunport_runtime.engine.platforms.patches import nothing_cached_without_accelerator
+from kunport_runtime.errors import KunportRuntimeError
 
 nothing_cached_without_accelerator()
 
@@ -16,7 +17,7 @@ nothing_cached_without_accelerator()
 class CpuPlatform(KunportPlatform, vllm_cpu.CpuPlatform):
     """vLLM asks ``is_cpu()`` in places, and the answer is no: the layers of vLLM's CPU build are not ours to run.
 
-    docs/explanation.md lists those places, and what is done about each.
+    docs/platform.md lists those places, and what is done about each.
     """
 
     device = CpuDevice()
@@ -29,6 +30,17 @@ class CpuPlatform(KunportPlatform, vllm_cpu.CpuPlatform):
 
     def is_sleep_mode_available(self) -> bool:
         return True
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
+        model = vllm_config.model_config
+        if model is not None and model.has_inner_state:
+            # vLLM's layers with a state ask `is_cpu()` and would take Triton kernels, which a CPU has not.
+            raise KunportRuntimeError(
+                f"{model.architecture} keeps a recurrent state, which kunport does not serve on the CPU yet.",
+                "Run vLLM without kunport for this model: unset KUNPORT_DEVICE.",
+            )
+        super().check_and_update_config(vllm_config)
 
     @classmethod
     def other_attention(cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None) -> str:

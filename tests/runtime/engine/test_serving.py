@@ -1,0 +1,107 @@
+"""vLLM on kunport's platform: what it answers, by whose operators, with whose memory."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kunport
+
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
+
+SCENARIOS = ("reference", "layers", "plain", "pressed", "asleep", "poor", "parallel")
+ENVIRONMENT = {
+    "KUNPORT_DEVICE": "cpu",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_LOGGING_LEVEL": "WARNING",
+    "VLLM_NO_USAGE_STATS": "1",
+    "TORCHDYNAMO_DISABLE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What each scenario found, by its name."""
+    folder = tmp_path_factory.mktemp("serving")
+    checkpoint = kunport.tiny("llama", folder / "llama")
+    command = [sys.executable, str(Path(__file__).with_name("scenarios.py")), str(checkpoint), str(folder), *SCENARIOS]
+    subprocess.run(command, check=True, env={**os.environ, **ENVIRONMENT}, cwd=folder)
+    return {name: json.loads((folder / f"{name}.json").read_text()) for name in SCENARIOS}
+
+
+def tokens(answers):
+    return [answer["tokens"] for answer in answers]
+
+
+def check(answers, expected):
+    assert tokens(answers) == tokens(expected)
+    for answer, other in zip(answers, expected, strict=True):
+        assert answer["logprobs"] == pytest.approx(other["logprobs"], abs=1e-4)
+
+
+def test_it_answers_as_transformers_does(found):
+    assert found["plain"]["platform"] == "kunport_runtime.engine.platforms.cpu"
+    check(found["plain"]["greedy"], found["reference"])
+
+
+def test_every_operator_is_counted_in_its_layer(found):
+    records = found["plain"]["operators"]
+    assert {record["provider"] for record in records} == {"torch"}
+    where = {(record["layer"], record["operator"]) for record in records}
+    assert {
+        ("model.layers.0.input_layernorm", "rms_norm"),
+        ("model.layers.1.input_layernorm", "fused_add_rms_norm"),
+        ("model.layers.0.self_attn.rotary_emb", "rotary_embedding"),
+        ("model.layers.1.self_attn.attn", "cache_write"),
+        ("model.layers.1.self_attn.attn", "paged_attention"),
+        ("model.layers.1.mlp.act_fn", "gated_activation"),
+    } <= where
+    assert {operator for layer, operator in where if not layer} == {"sample"}
+
+
+def test_layers_compute_what_vllms_do(found):
+    errors = found["layers"]["errors"]
+    assert len(errors) > 20
+    assert max(errors.values()) < 1e-5, errors
+
+
+def test_shared_prefixes_pieces_and_preemption_change_nothing(found):
+    pressed = found["pressed"]
+    assert pressed["preemptions"] > 0
+    assert any(answer["cached"] for answer in pressed["again"])
+    check(pressed["greedy"], found["reference"])
+    check(pressed["again"], found["reference"])
+
+
+def test_a_seed_gives_the_same_sample_in_any_company(found):
+    plain = tokens(found["plain"]["seeded"])
+    assert plain != tokens(found["plain"]["greedy"])
+    assert tokens(found["pressed"]["seeded"]) == plain
+
+
+def test_two_ranks_answer_as_one(found):
+    check(found["parallel"]["greedy"], found["reference"])
+    assert tokens(found["parallel"]["seeded"]) == tokens(found["plain"]["seeded"])
+
+
+def test_memory_is_accounted_for_and_survives_a_sleep(found):
+    before, during = ({a["tag"]: a for a in found["asleep"][when]} for when in ("before", "during"))
+    for account in before.values():
+        assert account["reserved"] == account["used"] + account["padding"] + account["free"]
+    assert before["kv_cache"]["used"] == 32 << 20
+    # Everything of the model lies in the pool; so do a few numbers that layers keep to themselves.
+    assert 0 <= before["weights"]["used"] - found["asleep"]["model"] < 1024
+    assert during["weights"]["asleep"]
+    assert during["kv_cache"]["asleep"]
+    check(found["asleep"]["greedy"], found["reference"])
+
+
+def test_a_budget_that_is_too_small_is_refused_by_name(found):
+    assert "MemoryBudgetError: This model needs about" in found["poor"]["error"]
+    assert "the memory budget is 1.00 MiB" in found["poor"]["error"]
