@@ -26,15 +26,14 @@ class Decision:
         operator: its name.
         provider: who was chosen.
         function: what runs.
-        skipped: (provider, reason) of those that were asked before.
-        proven: whether a call has come back from it.
+        skipped: (provider, reason) of those that were asked before. A reason names a limit, not the size that was
+            beyond it: sizes are without number, and the account must not grow with them.
     """
 
     operator: str
     provider: str
     function: Callable[..., None]
     skipped: tuple[tuple[str, str], ...]
-    proven: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ The choice is made once for each kind of call (dtypes, options and sizes that so
 that a call of the same shapes, strides, dtypes and options fits: layers make the same calls over and over. An
 implementation that raises is out of service for its operator and dtype from then on, and the next provider takes the
 same call. Where the failed one may have changed an argument in place, a copy of that argument is used: copies are
-taken of the first call of each kind, when kernels are compiled. A later failure of such an operator cannot be undone,
-and raises.
+taken of the first call of each signature, when kernels are compiled. A later failure of such an operator cannot be
+undone, and raises.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +33,8 @@ from kunport_runtime.operators.registry import Registry, registry
 _LARGEST_COPY = 64 << 20  # bytes; a pool of states is larger, and is not copied
 _MOST_CALLS = 4096  # that are remembered; lengths of prompts differ without end
 
+_log = logging.getLogger(__name__)
+
 Key = tuple[object, ...]
 
 
@@ -52,6 +55,7 @@ class Dispatcher:
         self._given = policy
         self._calls: dict[Key, tuple[Decision, dict[str, int], torch.device]] = {}
         self._decisions: dict[Key, Decision] = {}
+        self._kinds: dict[Key, Decision] = {}
         self._deciding: dict[str, tuple[str, ...]] = {}
         self._out_of_service: dict[tuple[str, str, str], str] = {}
 
@@ -74,9 +78,8 @@ class Dispatcher:
 
     def forget(self) -> None:
         """Make every choice anew: for a registry that has changed."""
-        self._calls.clear()
-        self._decisions.clear()
-        self._deciding.clear()
+        for known in (self._calls, self._decisions, self._kinds, self._deciding):
+            known.clear()
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Run an operator and return its outputs: a tensor, a tuple of several, or None where it has none.
@@ -97,19 +100,17 @@ class Dispatcher:
             call = bind(contract, arguments)
             decision = self.decide(call)
         call.allocate_outputs()
-        while not self._run(decision, call):
+        while not self._run(decision, call, new=known is None):
             decision = self.decide(call)
         if key is not None and known is None:
-            if len(self._calls) >= _MOST_CALLS:
-                self._calls.clear()
-            self._calls[key] = decision, call.sizes, call.device
+            _remember(self._calls, key, (decision, call.sizes, call.device))
         outputs = tuple(call.arguments[each.name] for each in contract.outputs)
         return outputs[0] if len(outputs) == 1 else outputs or None
 
-    def _run(self, decision: Decision, call: Binding) -> bool:
+    def _run(self, decision: Decision, call: Binding, *, new: bool) -> bool:
         """Run a call; False where the implementation failed, is out of service now, and has left no trace."""
         self.ledger.admit(decision)
-        copies = {} if decision.proven else self._copy_updated(decision, call)
+        copies = self._copy_updated(decision, call) if new else {}
         try:
             decision.function(**call.arguments)
         except torch.OutOfMemoryError:
@@ -126,7 +127,6 @@ class Dispatcher:
             for argument, copy in copies.items():
                 call.arguments[argument].copy_(copy)
             return False
-        decision.proven = True
         self.ledger.count(decision)
         return True
 
@@ -143,7 +143,8 @@ class Dispatcher:
         key = (contract.name, call.device, call.dtype, *(call.value(name) for name in names))
         decision = self._decisions.get(key)
         if decision is None:
-            decision = self._decisions[key] = self._choose(call)
+            decision = self._choose(call)
+            _remember(self._decisions, key, decision)
         return decision
 
     def _names_that_decide(self, contract: Contract) -> tuple[str, ...]:
@@ -158,14 +159,18 @@ class Dispatcher:
         if beyond:
             raise UnsupportedOperatorError(f"No provider runs {call}: {beyond[0]}.", "The contract says what is taken.")
         implementations = self.registry.implementations(contract.name)
+        told: list[str] = []
         skipped: list[tuple[str, str]] = []
         for provider in self.candidates(contract.name, call.device):
             implementation = implementations.get(provider)
             reason = self._refusal(provider, implementation, call) or self._distrust(implementation, call)
             if implementation is not None and not reason:
-                return Decision(contract.name, provider, implementation.load(), tuple(skipped))
-            skipped.append((provider, reason))
-        tried = "; ".join(f"{provider}: {reason}" for provider, reason in skipped)
+                decision = Decision(contract.name, provider, implementation.load(), tuple(skipped))
+                return self._kinds.setdefault((contract.name, provider, decision.function, *skipped), decision)
+            limit = implementation.exceeded(call) if implementation is not None else None
+            told.append(f"{provider}: {reason}")
+            skipped.append((provider, reason if limit is None else f"it takes a call only where {limit}"))
+        tried = "; ".join(told)
         raise UnsupportedOperatorError(
             f"No provider that the policy allows runs {call} ({tried or 'it allows none'}).",
             f"Allow {REFERENCE}, which runs everything, in the policy.",
@@ -196,9 +201,9 @@ class Dispatcher:
             return self.registry.absence(provider) or f"it has no {call.contract.name}"
         if provider == REFERENCE:
             return ""
-        if reason := self._out_of_service.get((call.contract.name, provider, call.dtype)):
+        if reason := implementation.refusal(call):
             return reason
-        return implementation.refusal(call)
+        return self._out_of_service.get((call.contract.name, provider, call.dtype), "")
 
     def _distrust(self, implementation: Implementation | None, call: Binding) -> str:
         """Why an implementation is not trusted; "" where it is. Tries it where that is not known."""
@@ -228,6 +233,15 @@ class Dispatcher:
     def _report(self, failure: Failure) -> None:
         self._out_of_service[failure.operator, failure.provider, failure.dtype] = failure.reason
         self.ledger.failures.append(failure)
+        _log.warning(
+            "%s's %s is out of service in %s: %s", failure.provider, failure.operator, failure.dtype, failure.reason
+        )
+
+
+def _remember(known: dict[Key, Any], key: Key, value: object) -> None:
+    if len(known) >= _MOST_CALLS:
+        known.clear()
+    known[key] = value
 
 
 def _signature(name: str, arguments: dict[str, Any]) -> Key | None:

@@ -49,9 +49,14 @@ class Implementation:
         loaded: Callable[..., None] = getattr(import_module(module), name)
         return loaded
 
+    def exceeded(self, call: Binding) -> Limit | None:
+        """The first of its limits that a call is beyond."""
+        return next((limit for limit in self.limits if limit.refusal(call)), None)
+
     def refusal(self, call: Binding) -> str:
         """Why it does not take a call; "" where it does."""
-        return next((reason for limit in self.limits if (reason := limit.refusal(call))), "")
+        limit = self.exceeded(call)
+        return limit.refusal(call) if limit is not None else ""
 
     def digest(self) -> str:
         """Of the source that it comes from: its package, or its file where it is in none. Other code, other kernels."""

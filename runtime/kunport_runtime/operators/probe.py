@@ -22,7 +22,7 @@ from kunport_runtime.operators.device import capturing, fingerprint
 from kunport_runtime.operators.implementation import Implementation
 
 VARIABLE = "KUNPORT_CACHE"
-_INTERPRETED_CASES = 3  # an interpreter needs seconds for each; `kunport ops check` runs them all
+_INTERPRETED_CASES = 3  # Triton's interpreter needs seconds for each; `kunport ops check` runs them all
 
 
 class Probes:
@@ -86,7 +86,7 @@ class Probes:
         _write(path, {"subject": subject, "state": "running", "process": os.getpid()})
         outcomes = check(contract, implementation, dtype, device)
         tried = (outcome for outcome in outcomes if not outcome.skipped)
-        ran = list(islice(tried, _INTERPRETED_CASES) if device.type == "cpu" else tried)
+        ran = list(islice(tried, _INTERPRETED_CASES) if subject["interpreted"] == "1" else tried)
         faults = [f"{outcome.case}: {outcome.fault}" for outcome in ran if outcome.fault]
         reason = faults[0] if faults else "" if ran else "none of the contract's cases is within its limits"
         error = max((outcome.error for outcome in ran), default=0.0)

@@ -35,7 +35,7 @@ def test_the_first_that_takes_the_call_runs_it_and_is_counted(tmp_path):
     assert dispatcher.call("scale", x=large, out=out) is out
     assert account.records() == [
         Record("model.layers.0", "scale", "mine", 2, {}),
-        Record("", "scale", "torch", 1, {"mine": "rows is 6, above 5"}),
+        Record("", "scale", "torch", 1, {"mine": "it takes a call only where rows is at most 5"}),
     ]
     assert [record.fallback for record in account.records()] == [False, True]
 
@@ -74,6 +74,16 @@ def test_beyond_the_contracts_limits_nobody_is_asked(tmp_path):
         dispatcher.call("scale", x=torch.zeros(1, 101))
 
 
+def test_sizes_without_number_do_not_make_the_account_grow(tmp_path):
+    dispatcher, account = world(tmp_path, mine(multiply, Limit("rows", maximum=5)), policy=Policy(probe=False))
+    for rows in range(1, 5000):
+        dispatcher.call("scale", x=torch.ones(rows, 1))
+    assert [(each.provider, each.count) for each in account.records()] == [("mine", 5), ("torch", 4994)]
+    remembered = (account._counts, dispatcher._calls, dispatcher._decisions, dispatcher._kinds)
+    assert [len(each) < 4097 for each in remembered] == [True] * 4
+    assert len(account._counts) == len(dispatcher._kinds) == 2
+
+
 def test_an_unsupported_call_names_operator_arguments_and_cure(tmp_path):
     policy = Policy(Rule(deny=("torch",)))
     dispatcher, _ = world(tmp_path, mine(multiply, Limit("factor", one_of=(3.0,))), policy=policy)
@@ -95,7 +105,7 @@ def test_strict_asks_nobody_else(tmp_path):
         dispatcher.call("scale", x=torch.ones(5, 4))
 
 
-def test_what_raises_is_replaced_and_reported_and_the_call_is_not_lost(tmp_path):
+def test_what_raises_is_replaced_and_reported_and_the_call_is_not_lost(tmp_path, caplog):
     function = Flaky(multiply)
     dispatcher, account = world(tmp_path, mine(function))
     dispatcher.call("scale", x=X)
@@ -111,6 +121,7 @@ def test_what_raises_is_replaced_and_reported_and_the_call_is_not_lost(tmp_path)
     assert [each.reason for each in account.failures] == ["RuntimeError: out of registers"]
     dispatcher.call("scale", x=X.bfloat16())  # another dtype: tried, and found wanting there as well
     assert {each.dtype for each in account.failures} == {"float32", "bfloat16"}
+    assert caplog.messages[0] == "mine's scale is out of service in float32: RuntimeError: out of registers"
 
 
 def test_an_update_in_place_is_undone_before_another_repeats_it(tmp_path):
@@ -153,7 +164,10 @@ def test_no_fallback_can_be_demanded(tmp_path):
     many = torch.ones(5, 4)
     with demand_no_fallback():
         dispatcher.call("scale", x=X)
-        with layer("mlp"), pytest.raises(FallbackError, match=r"scale in mlp would run on torch \(mine: rows is 5"):
+        with (
+            layer("mlp"),
+            pytest.raises(FallbackError, match=r"scale in mlp would run on torch \(mine: it takes .* at most 4"),
+        ):
             dispatcher.call("scale", x=many)
     dispatcher.call("scale", x=many)
     assert sum(record.count for record in account.records()) == 2

@@ -28,14 +28,14 @@ def test_what_is_right_is_trusted_and_remembered_on_disk(tmp_path):
     implementation = mine(function)
     assert probes.verdict(SCALE, implementation, "float32", CPU) == ""
     tried = function.calls
-    assert tried == 3
+    assert tried == 4
     assert probes.verdict(SCALE, implementation, "float32", CPU) == ""
     assert verdict(tmp_path, function) == ""
     assert function.calls == tried
     (file,) = tmp_path.iterdir()
     document = json.loads(file.read_text())
     assert document["state"] == "tried"
-    assert document["cases"] == 3
+    assert document["cases"] == 4
     assert document["subject"]["operator"] == "scale"
     assert document["subject"]["torch"] == torch.__version__
     assert verdict(tmp_path, function, dtype="bfloat16") == ""
@@ -74,6 +74,23 @@ def test_a_process_that_died_in_a_probe_is_not_followed(tmp_path):
     assert verdict(tmp_path, multiply) == "a process ended while it was tried"
     file.write_text(json.dumps({"subject": {}, "state": "running", "process": os.getpid()}))
     assert verdict(tmp_path, multiply) == "", "another that is at it tries for itself"
+
+
+def test_an_interpreter_is_asked_for_a_few_cases_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    function = Flaky(multiply)
+    assert verdict(tmp_path, function) == ""
+    assert function.calls == 3
+
+
+def test_nothing_is_tried_while_a_graph_is_captured(tmp_path, monkeypatch):
+    function = Flaky(multiply)
+    monkeypatch.setattr("kunport_runtime.operators.probe.capturing", lambda device: True)
+    assert verdict(tmp_path, function) == "it was not tried before the graph was captured"
+    monkeypatch.undo()
+    assert verdict(tmp_path, function) == ""
+    monkeypatch.setattr("kunport_runtime.operators.probe.capturing", lambda device: True)
+    assert verdict(tmp_path, function) == "", "what is known needs no trial"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"state": "tried"}', '{"state": "running", "process": "x"}'])
