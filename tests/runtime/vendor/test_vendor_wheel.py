@@ -189,8 +189,18 @@ def test_a_decode_without_windows_leaves_them_to_prefill(monkeypatch):
             for window, sinks, slopes in ((0, None, None), (4, None, None), (0, cache, None), (0, None, cache))
         ]
         assert chosen == [True, False, False, False]
-        monkeypatch.setitem(wheel._functions, "speculative_attention", torch.Tensor.add)  # compiled: tells nothing
-        assert wheel.takes("speculative_attention", "max_window_size")
+        monkeypatch.setitem(wheel._functions, "prefill_attention", torch.Tensor.add)  # compiled: tells nothing
+        assert wheel.takes("prefill_attention", "sink")
+
+
+def test_a_verdict_is_of_one_wheel(site):
+    plant(site, "kunlun_ops", code_of(NEWEST))
+    first = offered(find_wheel(known_generations()))["rms_norm"]
+    metadata_file = site / "kunlun_ops-0.1.58.dist-info" / "METADATA"
+    metadata_file.write_text(metadata_file.read_text().replace("0.1.58", "0.1.205"))
+    second = offered(find_wheel(known_generations()))["rms_norm"]
+    assert (first.wheel, second.wheel) == ("kunlun_ops 0.1.58", "kunlun_ops 0.1.205")
+    assert first.digest() != second.digest()
 
 
 def test_a_simulated_device_is_a_cpu_with_kunluns_order_of_providers(monkeypatch):

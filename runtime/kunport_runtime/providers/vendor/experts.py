@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kunport_runtime.providers.vendor.operands import result
 from kunport_runtime.providers.vendor.wheel import installed_wheel
 
 PARTS = 12  # of the histogram: one for each cluster of the device
@@ -30,21 +31,22 @@ def expert_routing(
     """Softmax with and without renormalising are two operators; sigmoid is one that always does, groups included."""
     wheel = installed_wheel()
     wide = logits.float().contiguous()
-    if scoring == "sigmoid":
-        wheel.operator("moe_sigmoid_group_topk_norm")(
-            x=wide,
-            norm_score=weights,
-            topk_index=ids,
-            block_statistic=_histogram(ids, logits.shape[1]),
-            bias=correction_bias,
-            n_group=groups,
-            topk_group=top_groups,
-            scale=scale,
-        )
-        return
-    wheel.operator("moe_softmax_topk_norm" if renormalize else "moe_softmax_topk")(wide, weights, ids, None)
-    if scale != 1.0:
-        weights.mul_(scale)
+    with result(weights) as scores, result(ids) as chosen:
+        if scoring == "sigmoid":
+            wheel.operator("moe_sigmoid_group_topk_norm")(
+                x=wide,
+                norm_score=scores,
+                topk_index=chosen,
+                block_statistic=_histogram(ids, logits.shape[1]),
+                bias=correction_bias,
+                n_group=groups,
+                topk_group=top_groups,
+                scale=scale,
+            )
+            return
+        wheel.operator("moe_softmax_topk_norm" if renormalize else "moe_softmax_topk")(wide, scores, chosen, None)
+        if scale != 1.0:
+            scores.mul_(scale)
 
 
 def fused_experts(
@@ -79,28 +81,25 @@ def fused_experts(
     wheel.operator("moe_pre_sorted")(x, ids, statistic, expand, index, counts, starts)
 
     def product(rows: Tensor, matrices: Tensor) -> Tensor:
-        result = x.new_empty(tokens, top_k, matrices.shape[1])
+        products = x.new_empty(tokens, top_k, matrices.shape[1])
         wheel.operator("moe_fc")(
             x=rows,
             weight=matrices.contiguous(),
             sorted_tokens_num_lod=starts,
             sorted_tokens_idx=index,
             moe_topk=top_k,
-            y=result,
+            y=products,
             topk_ids=ids,
             act=None,  # its own activation is wrong for large batches
         )
-        return result
+        return products
 
-    packed = product(expand, gate_up_weight).view(tokens * top_k, 2 * size)
     activated = x.new_empty(tokens * top_k, size)
-    wheel.operator("swiglu")(x=packed, y=activated)
-    results = product(activated, down_weight)
-    ones = torch.ones_like(weights)
-    total = out if out.is_contiguous() else torch.empty_like(x)
-    wheel.operator("moe_post")(results, index.view(tokens, top_k), weights, ones, total)
-    if total is not out:
-        out.copy_(total)
+    wheel.operator("swiglu")(x=product(expand, gate_up_weight).view(tokens * top_k, 2 * size), y=activated)
+    with result(out) as total:
+        wheel.operator("moe_post")(
+            product(activated, down_weight), index.view(tokens, top_k), weights, torch.ones_like(weights), total
+        )
 
 
 def _histogram(ids: Tensor, experts: int) -> Tensor:

@@ -5,6 +5,8 @@ What is not here has no operator of the vendor that is known to do it; docs/kunl
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kunport_runtime.operators.contract import FLOATS
 from kunport_runtime.operators.implementation import Implementation
 from kunport_runtime.operators.limit import Limit
@@ -13,6 +15,21 @@ from kunport_runtime.providers.vendor.wheel import Wheel
 
 HEAD_SIZES = (32, 64, 80, 96, 112, 120, 128, 192, 256, 512)
 _ONE = "the vendor's operator has no other"
+
+
+@dataclass(frozen=True, slots=True)
+class VendorImplementation(Implementation):
+    """An implementation that is another one with another wheel.
+
+    Attributes:
+        wheel: its identity.
+    """
+
+    wheel: str = ""
+
+    def digest(self) -> str:
+        """Of kunport's source and of the wheel."""
+        return f"{Implementation.digest(self)} {self.wheel}"
 
 
 def implementations(wheel: Wheel) -> tuple[Implementation, ...]:
@@ -116,8 +133,12 @@ def _needs(wheel: Wheel, operators: tuple[str, ...], function: str, *limits: Lim
     """An implementation, where the wheel has the operators that it calls."""
     if not wheel.has(*operators):
         return None
-    return Implementation(
-        function.partition(":")[2], "vendor", f"kunport_runtime.providers.vendor.{function}", tuple(limits)
+    return VendorImplementation(
+        function.partition(":")[2],
+        "vendor",
+        f"kunport_runtime.providers.vendor.{function}",
+        tuple(limits),
+        wheel.identity,
     )
 
 

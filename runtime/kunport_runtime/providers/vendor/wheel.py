@@ -10,7 +10,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
+from hashlib import sha256
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -48,6 +50,7 @@ class Wheel:
             if (function := _resolve(symbol)) is not None:
                 self._functions[name] = function
         self.missing = tuple(sorted(set(generation.operators) - set(self._functions)))
+        self._keywords: dict[str, frozenset[str] | None] = {}
 
     def has(self, *names: str) -> bool:
         """Whether all of these operators are there."""
@@ -64,16 +67,23 @@ class Wheel:
         """
         if not self.has(name):
             return False
-        try:
-            parameters = inspect.signature(self._functions[name]).parameters
-        except (TypeError, ValueError):
-            return True
-        return keyword in parameters
+        if name not in self._keywords:
+            self._keywords[name] = _keywords(self._functions[name])
+        known = self._keywords[name]
+        return known is None or keyword in known
 
     @property
     def version(self) -> str:
         """Of the distribution; "" where it tells none."""
         return "" if self.simulated else _version(self.generation.distribution)
+
+    @property
+    def identity(self) -> str:
+        """What another of would have to be tried anew: the version, or the simulator's sources."""
+        if not self.simulated:
+            return str(self)
+        files = sorted(Path(simulator.__file__).parent.glob("*.py"))
+        return f"simulator {sha256(b''.join(file.read_bytes() for file in files)).hexdigest()[:16]}"
 
     def faults(self) -> list[str]:
         """What a user should know of this wheel, a sentence with its cure each."""
@@ -215,6 +225,14 @@ def _resolve(symbol: Symbol) -> Callable[..., Any] | None:
 
 def _renamed(function: Callable[..., Any], keywords: Mapping[str, str], *arguments: Any, **options: Any) -> Any:
     return function(*arguments, **{keywords.get(name, name): value for name, value in options.items()})
+
+
+def _keywords(function: Callable[..., Any]) -> frozenset[str] | None:
+    """The names of a function's arguments; None where it does not tell."""
+    try:
+        return frozenset(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return None
 
 
 def _version(distribution: str) -> str:
