@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import sys
 from pathlib import Path
@@ -185,10 +186,18 @@ def test_a_decode_without_windows_leaves_them_to_prefill(monkeypatch):
         assert not wheel.takes("nothing", "max_window_size")
         cache = torch.empty(1, 1, 8, 32)
         chosen = [
-            attention._decode_operator(wheel, 32, cache, cache, 1.0, window, sinks, slopes) is not None
+            attention._Attention(wheel, cache, cache, 1.0, window, sinks, slopes).decode_operator() is not None
             for window, sinks, slopes in ((0, None, None), (4, None, None), (0, cache, None), (0, None, cache))
         ]
         assert chosen == [True, False, False, False]
+
+        def without_sinks(out, q, k_cache, v_cache, scale, max_window_size, **rest): ...
+
+        monkeypatch.setitem(wheel._functions, "speculative_attention", without_sinks)
+        wheel._keywords.clear()
+        windowed = attention._Attention(wheel, cache, cache, 1.0, 4, None, None)
+        assert windowed.decode_operator() is not None
+        assert dataclasses.replace(windowed, sinks=cache).decode_operator() is None
         monkeypatch.setitem(wheel._functions, "prefill_attention", torch.Tensor.add)  # compiled: tells nothing
         assert wheel.takes("prefill_attention", "sink")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -68,15 +68,13 @@ def paged_attention(
     seq_lens_cpu: Tensor | None,
 ) -> None:
     """Sequences with one query by a decode operator, where one takes these options; all others by prefill."""
-    wheel = installed_wheel()
     starts = query_start_loc.cpu() if query_start_loc_cpu is None else query_start_loc_cpu
     lengths = seq_lens.cpu() if seq_lens_cpu is None else seq_lens_cpu
     keys, values, tables = vendor_pages(key_cache, value_cache, block_tables, seq_lens)
     sinks = None if sinks is None else sinks.float()
-    prefill = partial(_prefill, wheel, keys, values, scale, window, sinks, alibi_slopes)
-    decode = _decode_operator(wheel, query.shape[-1], keys, values, scale, window, sinks, alibi_slopes)
+    attention = _Attention(installed_wheel(), keys, values, scale, window, sinks, alibi_slopes)
     single, several = parts(starts, lengths, seq_lens)
-    for part, run in ((single, decode or prefill), (several, prefill)):
+    for part, run in ((single, attention.decode_operator() or attention.prefill), (several, attention.prefill)):
         if len(part):
             rows = place(out, part.tokens)
             run(rows, select(query, part.tokens), select(tables, part.sequences), part)
@@ -84,115 +82,104 @@ def paged_attention(
 
 
 Run = Callable[[Tensor, Tensor, Tensor, Part], None]
+"""Writes the results of a part of a batch, of its queries and with its tables."""
 
 
-def _prefill(
-    wheel: Wheel,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    window: int,
-    sinks: Tensor | None,
-    alibi_slopes: Tensor | None,
-    out: Tensor,
-    query: Tensor,
-    tables: Tensor,
-    part: Part,
-) -> None:
-    query_starts, key_starts = _starts(part.query_lens), _starts(part.key_lens)
-    wheel.operator("prefill_attention")(
-        q=query,
-        k=keys,
-        v=values,
-        out=out,
-        is_causal=True,
-        is_prefix_cache=True,
-        block_table=tables,
-        alpha=scale * math.sqrt(query.shape[-1]),
-        context_qlen_lod_cpu=query_starts,
-        context_qlen_lod_xpu=query_starts.to(query.device),
-        context_kvlen_lod_cpu=key_starts,
-        context_kvlen_lod_xpu=key_starts.to(query.device),
-        alibi_slopes=alibi_slopes,
-        softmax_lse=None,
-        swa_left=window or -1,
-        swa_right=0 if window else -1,
-        sink=sinks,
-    )
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """What all parts of a batch share.
 
+    Attributes:
+        wheel: whose operators run.
+        keys: ``[blocks, kv_heads, block_size, head_dim]`` pages; ``values`` alike.
+        sinks: float32.
+    """
 
-def _decode_operator(
-    wheel: Wheel,
-    head_dim: int,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    window: int,
-    sinks: Tensor | None,
-    alibi_slopes: Tensor | None,
-) -> Run | None:
-    """The operator for one query of each sequence; None where the wheel has none that takes these options."""
-    if alibi_slopes is not None:
+    wheel: Wheel
+    keys: Tensor
+    values: Tensor
+    scale: float
+    window: int
+    sinks: Tensor | None
+    alibi_slopes: Tensor | None
+
+    def decode_operator(self) -> Run | None:
+        """The operator for one query of each sequence; None where the wheel has none that takes these options."""
+        if self.alibi_slopes is not None:
+            return None
+        needed = [name for name, given in (("max_window_size", self.window), ("sink", self.sinks is not None)) if given]
+        takes = self.wheel.takes
+        if self.wheel.has("speculative_attention") and all(takes("speculative_attention", name) for name in needed):
+            return self._speculative
+        default_scale = math.isclose(self.scale, self.keys.shape[-1] ** -0.5)
+        if self.wheel.has("paged_attention") and not needed and default_scale:
+            return self._paged
         return None
-    plain = not window and sinks is None
-    if wheel.has("speculative_attention") and (plain or wheel.takes("speculative_attention", "max_window_size")):
-        return partial(_speculative, wheel, keys, values, scale, window, sinks)
-    if wheel.has("paged_attention") and plain and math.isclose(scale, head_dim**-0.5):
-        return partial(_paged, wheel, keys, values)
-    return None
 
-
-def _speculative(
-    wheel: Wheel,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    window: int,
-    sinks: Tensor | None,
-    out: Tensor,
-    query: Tensor,
-    tables: Tensor,
-    part: Part,
-) -> None:
-    _, kv_heads, block_size, head_dim = keys.shape
-    options = {"max_window_size": window or -1, "sink": sinks} if window or sinks is not None else {}
-    for some in _batches(len(part), wheel.generation.decode_batch):
-        lengths = part.key_lens[some]
-        wheel.operator("speculative_attention")(
-            out=out[some],
-            q=query[some].unsqueeze(0),
-            k_cache=keys,
-            v_cache=values,
-            context_lens_cpu=lengths,
-            context_lens_xpu=part.key_lens_device[some],
-            batch_num=len(lengths),
-            qlen=1,
-            max_context_len=tables.shape[1] * block_size,
-            head_num=query.shape[1],
-            head_dim=head_dim,
-            scale=scale,
-            kv_head_num=kv_heads,
-            block_size=block_size,
-            max_num_blocks_per_seq=tables.shape[1],
-            block_tables=tables[some],
-            **options,
-        )
-
-
-def _paged(wheel: Wheel, keys: Tensor, values: Tensor, out: Tensor, query: Tensor, tables: Tensor, part: Part) -> None:
-    for some in _batches(len(part), wheel.generation.decode_batch):
-        wheel.operator("paged_attention")(
-            x=query[some],
-            k_cache=keys,
-            v_cache=values,
-            block_tables=tables[some],
-            context_lens_cpu=part.key_lens[some],
-            context_lens_xpu=part.key_lens_device[some],
-            is_context=False,
+    def prefill(self, out: Tensor, query: Tensor, tables: Tensor, part: Part) -> None:
+        """Any number of queries of each sequence."""
+        query_starts, key_starts = _starts(part.query_lens), _starts(part.key_lens)
+        self.wheel.operator("prefill_attention")(
+            q=query,
+            k=self.keys,
+            v=self.values,
+            out=out,
             is_causal=True,
-            out=out[some],
-            vo_head_dim=query.shape[-1],
+            is_prefix_cache=True,
+            block_table=tables,
+            alpha=self.scale * math.sqrt(query.shape[-1]),
+            context_qlen_lod_cpu=query_starts,
+            context_qlen_lod_xpu=query_starts.to(query.device),
+            context_kvlen_lod_cpu=key_starts,
+            context_kvlen_lod_xpu=key_starts.to(query.device),
+            alibi_slopes=self.alibi_slopes,
+            softmax_lse=None,
+            swa_left=self.window or -1,
+            swa_right=0 if self.window else -1,
+            sink=self.sinks,
         )
+
+    def _speculative(self, out: Tensor, query: Tensor, tables: Tensor, part: Part) -> None:
+        """One query of each sequence, in batches that the operator takes."""
+        _, kv_heads, block_size, head_dim = self.keys.shape
+        options = {"max_window_size": self.window or -1, "sink": self.sinks}
+        taken = {name: value for name, value in options.items() if self.wheel.takes("speculative_attention", name)}
+        for some in _batches(len(part), self.wheel.generation.decode_batch):
+            self.wheel.operator("speculative_attention")(
+                out=out[some],
+                q=query[some].unsqueeze(0),
+                k_cache=self.keys,
+                v_cache=self.values,
+                context_lens_cpu=part.key_lens[some],
+                context_lens_xpu=part.key_lens_device[some],
+                batch_num=some.stop - some.start,
+                qlen=1,
+                max_context_len=tables.shape[1] * block_size,
+                head_num=query.shape[1],
+                head_dim=head_dim,
+                scale=self.scale,
+                kv_head_num=kv_heads,
+                block_size=block_size,
+                max_num_blocks_per_seq=tables.shape[1],
+                block_tables=tables[some],
+                **taken,
+            )
+
+    def _paged(self, out: Tensor, query: Tensor, tables: Tensor, part: Part) -> None:
+        """The same by the decode of earlier wheels, which has no scale of its own."""
+        for some in _batches(len(part), self.wheel.generation.decode_batch):
+            self.wheel.operator("paged_attention")(
+                x=query[some],
+                k_cache=self.keys,
+                v_cache=self.values,
+                block_tables=tables[some],
+                context_lens_cpu=part.key_lens[some],
+                context_lens_xpu=part.key_lens_device[some],
+                is_context=False,
+                is_causal=True,
+                out=out[some],
+                vo_head_dim=query.shape[-1],
+            )
 
 
 def _batches(count: int, most: int) -> list[slice]:
