@@ -52,7 +52,7 @@ def added_bias(index: Index, node: Node) -> tuple[Node, Bias] | None:
 def bias(index: Index, tensor: Node) -> Bias:
     """What a tensor is that is added to scores."""
     if index.constant(tensor.id):
-        return Bias(tensor, _grows_with_the_key(index, tensor), None, None, [])
+        return _of_positions(index, tensor)
     region, ends = _region(index, tensor)
     masks = [node for node in ends if node.op == "mask"]
     choices = [index.producer(node.args[0]) for node in ends if node.op == "item"]
@@ -111,12 +111,26 @@ def _hidden(index: Index, tensor: Node, mask: Node, ends: list[Node]) -> Mask | 
     return Mask("causal", None, [mask]) if np.all(values[hidden] <= _HIDDEN) else None
 
 
-def _grows_with_the_key(index: Index, tensor: Node) -> bool:
-    """Whether a constant ``[heads, 1, key]`` is ALiBi (arXiv:2108.12409): a slope for each head, times the key."""
+def _of_positions(index: Index, tensor: Node) -> Bias:
+    """A constant, which may be ALiBi, and may hide what comes after a query as well."""
     try:
         values = np.asarray(evaluate(index.nodes, tensor.id, {}))
     except UnevaluableError:
-        return False
+        return Bias(tensor, False, None, None, [])
+    visible = values > _HIDDEN
+    if np.all(visible):
+        return Bias(tensor, _grows_with_the_key(values), None, None, [])
+    size = values.shape[-1]
+    if values.ndim < 3 or values.shape[-2] != size or not np.all(visible == np.tri(size, dtype=bool)):
+        return Bias(tensor, False, None, None, [])
+    last = values[..., -1:, :]  # of the last query, which sees every key
+    shifted = values - values[..., :1] + last[..., :1]  # by query, which a softmax does not see
+    alike = np.allclose(np.where(visible, shifted, last), np.broadcast_to(last, values.shape), rtol=1e-4)
+    return Bias(tensor, alike and _grows_with_the_key(last), None, Mask("causal", None, []), [])
+
+
+def _grows_with_the_key(values: Array) -> bool:
+    """Whether numbers ``[heads, 1, key]`` are ALiBi (arXiv:2108.12409): a slope for each head, times the key."""
     if values.ndim < 3 or values.shape[-1] < 3:
         return False
     steps = np.diff(values, axis=-1)

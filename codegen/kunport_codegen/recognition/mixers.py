@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from kunport_codegen.expression import Scalar, symbols_of
 from kunport_codegen.facts import Mixer
 from kunport_codegen.graph import Frame, Node, refs
 
@@ -51,8 +52,9 @@ class _Calls:
         self._own: dict[int, list[Node]] = {}
         for node in index.nodes.values():
             if node.id in index.live:
+                counted = not _chooses_features(index, node)
                 for frame in self._around(node.frame):
-                    self.counts.setdefault(frame.id, Counter())[node.op] += 1
+                    self.counts.setdefault(frame.id, Counter())[node.op] += counted
                     self._own.setdefault(frame.id, []).append(node)
 
     def nodes(self, frame: Frame) -> list[Node]:
@@ -80,6 +82,13 @@ class _Calls:
         while current is not None and current in self.frames:
             yield self.frames[current]
             current = self.frames[current].parent
+
+
+def _chooses_features(index: Index, node: Node) -> bool:
+    """Whether a softmax or a choice runs over features, as a router's over experts, and not over tokens."""
+    operand = index.producer(node.args[0]) if node.op in ("softmax", "topk") else None
+    size = operand.shape[-1] if operand is not None and operand.shape else None
+    return size is not None and not (isinstance(size, Scalar) and symbols_of(size.expr))
 
 
 def _kind(index: Index, nodes: list[Node], counts: Counter[str]) -> str | None:

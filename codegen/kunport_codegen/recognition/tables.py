@@ -39,12 +39,21 @@ def find_tables(index: Index) -> list[RopeTable]:
 
 
 def probe(index: Index, table: int) -> tuple[Array, dict[int, Array]] | None:
-    """Positions to try a table at, and the known values that set them; None unless it reads positions in one place."""
+    """Positions to try a table at, and the known values that set them; None unless it reads positions in one place.
+
+    They are far apart, and near to each other where the table was made for few positions.
+    """
     seeds = [node for node in index.ancestors(table) if node.op == "arange" and _counts_tokens(node)]
     if len(seeds) != 1 or seeds[0].shape is None:
         return None
-    positions = np.arange(unwrap(seeds[0].shape[0])) ** 3 + 1
-    return positions, {seeds[0].id: positions}
+    counted = np.arange(unwrap(seeds[0].shape[0]))
+    for positions in (counted**3 + 1, 2 * counted + 1):
+        try:
+            evaluate(index.nodes, table, {seeds[0].id: positions})
+        except UnevaluableError:
+            continue
+        return positions, {seeds[0].id: positions}
+    return None
 
 
 def _counts_tokens(arange: Node) -> bool:

@@ -44,7 +44,6 @@ def _read(model: Model) -> Logits:
     found = Logits(model.graph.modules[""].where)
     node = model.index.nodes.get(next(refs(model.graph.output), -1))
     while node is not None and node.id not in model.norm_of_output and model.layer_of(node) is None:
-        found.explained.add(node.id)
         if found.head is None and (head := projection(model, node)) is not None:
             found.head, found.where = head, node.where
             node = _activation(model, node)
@@ -55,6 +54,7 @@ def _read(model: Model) -> Logits:
                 found.where = node.where
                 found.lost = str(node.args[0]) if node.op == "unknown" else f"{node.op} stands after the head"
             break
+        found.explained.add(node.id)
         node = behind
     if found.head is None:
         found.lost = found.lost or "the logits come from no product with a parameter"

@@ -284,6 +284,14 @@ class Site:
             return None
         return self.layer.model.index.nodes[fact.bias]
 
+    @property
+    def shifting(self) -> Node | None:
+        """A tensor of positions alone that is added to the scores, and is not known to be ALiBi."""
+        fact, index = self.fact, self.layer.model.index
+        if fact.bias is None or fact.alibi or fact.selection is not None or not index.constant(fact.bias):
+            return None
+        return index.nodes[fact.bias]
+
 
 def sites(layer: Layer) -> list[Site]:
     """The attentions of a layer."""

@@ -91,13 +91,30 @@ class _Follower:
                     self.values.append(kept.id)
                     self._event(kept, "N")
                 read = [self._branch(branch) for branch in self._summands(other)]
-                for value in set().union(*read) or {kept.id}:
+                values = set().union(*read) or {kept.id}
+                for value in values:
                     self._take(value)
+                if kept.id not in values:
+                    self._put_off(kept, add)
                 self._event(add, "+")
                 if len(self.values) == 1 or self.found.where == self.layer.frame.where:
                     self.found.where = add.where
                 self.values.append(add.id)
                 return
+
+    def _put_off(self, earlier: Node, later: Node) -> None:
+        """A branch beside the one that was added before it: both are added at the end, in whatever order."""
+        place, letter = float(self.index.order[earlier.id]), "+"
+        if (place, letter) in self.found.events:
+            self.found.events.remove((place, letter))
+            self.found.events.append((self.index.order[later.id] - 0.25, letter))
+
+    def _delay(self, sum_before: Node, add: Node) -> None:
+        """An addition counts where the next one is, as if all branches were added together."""
+        event = (float(self.index.order[sum_before.id]), "+")
+        if event in self.found.events:
+            self.found.events.remove(event)
+            self.found.events.append((self.index.order[add.id] - 0.5, "+"))
 
     def _reads(self, node: Node) -> bool:
         """Whether a branch comes from the stream by more than a norm: it holds a product with a parameter."""

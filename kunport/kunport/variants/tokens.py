@@ -45,10 +45,11 @@ def _read(model: Model) -> Embedded:
     found = Embedded(None, [], [], None, next(hidden, None))
     for node in nodes:
         if node.op == "embedding" and isinstance(node.args[0], Ref) and isinstance(node.args[1], Ref):
-            found.explained.add(node.id)
             if _by_tokens(model, node):
                 found.tokens = found.tokens or node
+                found.explained.add(found.tokens.id)  # another look-up by the same ids is another thing
             else:
+                found.explained.add(node.id)
                 computed = model.index.constant(node.args[1].id)
                 found.positions = "sinusoidal" if computed else "learned", node.where
         elif node.op in ("cos", "sin") and found.positions is None:

@@ -126,3 +126,15 @@ def test_others_are_no_mixer(name) -> None:
     x = build.parameter("x", BATCH, SEQUENCE, WIDTH)
     result = build.call(x, lambda x: NONE[name](build, x))
     assert recognize(build.graph(result + x)).mixers == []
+
+
+def test_a_router_beside_a_convolution_is_no_attention() -> None:
+    build = GraphBuilder()
+
+    def layer(x: Tensor) -> Tensor:
+        x = x + build.call(x, lambda x: short_convolution(build, x))
+        return x * linear(build, x, "router").softmax(dim=-1)
+
+    result = build.call(build.parameter("x", BATCH, SEQUENCE, WIDTH), layer)
+    (found,) = recognize(build.graph(result)).mixers
+    assert found.kind == "short_convolution"

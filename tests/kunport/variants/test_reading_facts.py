@@ -228,3 +228,41 @@ def test_facts_are_plain_data():
 def test_a_layer_that_is_not_there_is_an_error():
     with pytest.raises(IndexError):
         read().layer(7)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "named"),
+    [
+        ("ACTIVATION", "F.gelu(self.up(self.second(x))) + self.up(x).std()", ["linear of up.weight", "std"]),
+        ("ACTIVATION", "F.gelu(self.up(self.second(x))) * torch.sigmoid(x[..., :1])", ["sigmoid"]),
+        ("EMBEDDED", "self.tokens(tokens) + self.positions(tokens)", ["embedding of positions.weight"]),
+        ("LOGITS", "self.head(self.norm(x) @ self.head.weight.T @ self.head.weight)", ["matmul of head.weight"]),
+        ("LOGITS", "self.head(self.norm(x).cumsum(1))", ["cumsum"]),
+    ],
+)
+def test_what_no_fact_states_is_named_with_its_line(name, text, named):
+    facts = read(name, text)
+    for scope in (facts.layer(1), facts.model):
+        fact = scope["unexplained"]
+        assert fact.status == (OPAQUE if (scope is facts.model) == (name != "ACTIVATION") else PROVED)
+        if fact.reason:
+            assert all(each in fact.reason for each in named)
+            assert "model.py:" in fact.reason
+
+
+def test_an_mlp_without_an_activation_is_not_said_to_be_none():
+    assert read("ACTIVATION", "self.up(self.second(x))").layer(0)["mlp.kind"].status == OPAQUE
+
+
+def test_layers_that_are_never_reached_are_opaque():
+    facts = read("BLOCKS", "torch.split_modules(self.blocks)")
+    (kind,) = facts.kinds
+    assert (kind.stack, kind.layers) == ("blocks", (0, 1))
+    assert {fact.status for fact in kind.facts.values()} == {OPAQUE}
+    assert {"attention.kind", "mlp.kind", "router.top_k", "norm[first].epsilon", "unexplained"} <= set(kind.facts)
+    assert all("never reached" in fact.reason and "model.py:" in fact.reason for fact in kind.facts.values())
+
+
+def test_layers_that_are_never_called_are_left_out_where_everything_is_understood():
+    assert read("BLOCKS", "self.blocks[:1]").kinds[0].layers == (0,)
+    assert len(read("BLOCKS", "self.blocks[:1]").kinds) == 1

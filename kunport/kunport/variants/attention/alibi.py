@@ -9,7 +9,10 @@ KEY = "attention.alibi"
 
 
 def read(site: Site) -> Found:
-    """Whether recognition found slopes on the scores; anything else added to scores is no recognised attention."""
+    """Whether recognition found slopes on the scores; opaque where positions are added in another way."""
+    if (shifting := site.shifting) is not None:
+        yield KEY, site.layer.model.opaque(shifting, "positions are added to the scores in a way without a name")
+        return
     yield KEY, site.layer.model.fact(bool(getattr(site.fact, "alibi", False)), site.fact.where, "alibi")
 
 

@@ -50,7 +50,8 @@ def _order(site: Site, fused: list[Way], tensors: list[int]) -> str | None:
             return None
         parts.append(part)
     runs = [part.runs for part in parts]
-    heads, kv_heads = unwrap(site.fact.heads), unwrap(site.fact.kv_heads)
+    # Of the weight, which has fewer than the attention where the source repeats them before it.
+    heads, kv_heads = unwrap(site.fact.heads), len(parts[-1].numbers) // unwrap(site.fact.value_dim)
     if all(run == 1 for run in runs):
         return "qkv_concatenated"
     if runs[-1] == kv_heads:
@@ -67,5 +68,15 @@ VARIANT = Variant(
         Example("phi3", "qkv_concatenated"),
         Example("gpt_neox", "qkv_per_head"),
         Example("gpt2", "qkv_concatenated"),
+        Example(
+            "falcon",
+            "qkv_per_group",
+            config={
+                "new_decoder_architecture": True,
+                "num_kv_heads": 8,
+                "hidden_size": 4096,
+                "num_attention_heads": 64,
+            },
+        ),
     ),
 )

@@ -26,6 +26,8 @@ def read(site: Site) -> Found:
         yield KEY, Fact(None, where, reason=f"{where}: a rotation by {node.op} of {node.where} that has no name here")
     elif site.query.unknown is not None:
         yield KEY, model.opaque(site.query.unknown)
+    elif (shifting := site.shifting) is not None:
+        yield KEY, model.opaque(shifting, "positions are added to the scores in a way without a name")
     elif getattr(site.fact, "alibi", False):
         yield KEY, model.fact("alibi", where, SWITCHES)
     else:
