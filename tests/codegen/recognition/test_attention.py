@@ -283,6 +283,20 @@ def test_alibi_under_a_mask_of_truths() -> None:
     assert (found.bias, found.alibi, found.mask, found.scale) == (bias.id, True, "causal", 0.5)
 
 
+@pytest.mark.parametrize(("diagonal", "by_distance"), [(1, False), (1, True), (0, False)])
+def test_alibi_that_hides_what_comes_later(diagonal, by_distance) -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    bias = alibi(build)
+    if by_distance:  # another number for each query, which its softmax does not see
+        bias = bias - build.arange(SEQUENCE, dtype=FLOAT32).reshape((1, SEQUENCE, 1))
+    bias = bias + build.apply("full", (SEQUENCE, SEQUENCE), -3e38).triu(diagonal)
+    weights = (scores * 0.5 + bias).softmax(dim=-1).to(MODEL)
+    (found,) = recognize(build.graph(weights @ value)).attentions
+    causal = diagonal == 1
+    assert (found.alibi, found.mask) == (causal, "causal" if causal else "bidirectional")
+
+
 def test_equal_slopes_are_no_alibi() -> None:
     build = GraphBuilder()
     scores, value = plain_scores(build)
