@@ -48,6 +48,11 @@ class Binding:
         return dtype_name(value.dtype) if of_tensor == "dtype" else value.is_contiguous()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it has no tokens, or no rows, and so nothing to compute."""
+        return 0 in (self.sizes.get("tokens"), self.sizes.get("rows"))
+
+    @property
     def dtype(self) -> str:
         """The operator's dtype in this call."""
         return dtype_name(self.arguments[self.contract.dtype_of].dtype)
@@ -104,10 +109,11 @@ def _check_option(call: Binding, wanted: Option) -> None:
     value = call.arguments[wanted.name]
     if wanted.choices and value not in wanted.choices:
         _refuse(call.contract, f"{wanted.name} is {value!r}, not {' or '.join(map(repr, wanted.choices))}.")
-    kind = type(value)
-    if kind is not wanted.kind and not (wanted.kind is float and kind is int):
+    allowed = (float, int) if wanted.kind is float else wanted.kind
+    fits = isinstance(value, allowed) and isinstance(value, bool) == (wanted.kind is bool)
+    if not fits:
         _refuse(call.contract, f"{wanted.name} is {value!r}, which is no {wanted.kind.__name__}.")
-    if kind is int and wanted.kind is int:
+    if wanted.kind is int:
         call.sizes[wanted.name] = value
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import torch
 
 from kunport_runtime.devices.selection import requested_device
+
+_NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def device_kind(device: torch.device) -> str:
@@ -29,7 +32,7 @@ def fingerprint(device: torch.device) -> dict[str, str]:
     properties = torch.cuda.get_device_properties(device)
     return known | {
         "device": f"{properties.name} {properties.major}.{properties.minor}",
-        "driver": str(getattr(torch._C, "_cuda_getDriverVersion", str)()),
+        "driver": _driver(),
         "toolkit": str(torch.version.cuda),
     }
 
@@ -37,6 +40,14 @@ def fingerprint(device: torch.device) -> dict[str, str]:
 def capturing(device: torch.device) -> bool:
     """Whether a graph is being captured, so that nothing may be tried now."""
     return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+def _driver() -> str:
+    """The driver's version; torch does not say it. Where Kunlun's stands is not known to us: "" there."""
+    try:
+        return _NVIDIA_DRIVER.read_text().partition("\n")[0]
+    except OSError:
+        return ""
 
 
 def _version(package: str) -> str:

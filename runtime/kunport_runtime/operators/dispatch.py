@@ -84,6 +84,8 @@ class Dispatcher:
     def call(self, name: str, **arguments: Any) -> Any:
         """Run an operator and return its outputs: a tensor, a tuple of several, or None where it has none.
 
+        A call without tokens, or without rows, runs nobody.
+
         Raises:
             ContractError: the call does not fit the contract.
             UnsupportedOperatorError: nobody that may run it takes it.
@@ -98,14 +100,16 @@ class Dispatcher:
             call = Binding(contract, {**contract.defaults, **arguments}, sizes, device)
         else:
             call = bind(contract, arguments)
+            if call.is_empty:
+                call.allocate_outputs()
+                return _outputs(call)
             decision = self.decide(call)
         call.allocate_outputs()
         while not self._run(decision, call, new=known is None):
             decision = self.decide(call)
         if key is not None and known is None:
             _remember(self._calls, key, (decision, call.sizes, call.device))
-        outputs = tuple(call.arguments[each.name] for each in contract.outputs)
-        return outputs[0] if len(outputs) == 1 else outputs or None
+        return _outputs(call)
 
     def _run(self, decision: Decision, call: Binding, *, new: bool) -> bool:
         """Run a call; False where the implementation failed, is out of service now, and has left no trace."""
@@ -236,6 +240,11 @@ class Dispatcher:
         _log.warning(
             "%s's %s is out of service in %s: %s", failure.provider, failure.operator, failure.dtype, failure.reason
         )
+
+
+def _outputs(call: Binding) -> Any:
+    outputs = tuple(call.arguments[each.name] for each in call.contract.outputs)
+    return outputs[0] if len(outputs) == 1 else outputs or None
 
 
 def _remember(known: dict[Key, Any], key: Key, value: object) -> None:

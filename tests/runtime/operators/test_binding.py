@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from kunport_runtime.operators.binding import bind
@@ -32,7 +33,7 @@ def arguments(**changes):
 
 
 def test_sizes_defaults_and_outputs():
-    call = bind(CONTRACT, arguments(epsilon=1))
+    call = bind(CONTRACT, arguments(epsilon=np.float64(1)))
     assert call.sizes == {"rows": 3, "size": 5, "sequences": 3, "groups": 4}
     assert call.arguments["mode"] == "a"
     assert call.arguments["weight"] is None

@@ -120,6 +120,16 @@ def test_what_writes_too_little_or_into_its_inputs_is_found_out(contract: Contra
         assert any(outcome.fault for outcome in outcomes)
 
 
+@each_contract
+def test_its_first_dimension_says_whether_there_is_anything_to_do(contract: Contract):
+    """The dispatcher runs nobody where there are no tokens, or no rows."""
+    for tensor in contract.tensors.values():
+        if tensor.role in ("writes", "updates") and tensor.shape[0].name != "slots":
+            assert tensor.shape[0].name in ("tokens", "rows")
+    names = {each.name for tensor in contract.tensors.values() for each in tensor.shape}
+    assert len(names & {"tokens", "rows"}) == 1
+
+
 def test_a_wrong_last_bit_in_half_precision_is_no_fault_and_a_wrong_percent_is():
     contract = registry.contract("rms_norm")
     for factor, wrong in ((1 + 2**-8, False), (1.05, True)):

@@ -74,6 +74,18 @@ def test_beyond_the_contracts_limits_nobody_is_asked(tmp_path):
         dispatcher.call("scale", x=torch.zeros(1, 101))
 
 
+def test_without_rows_nobody_is_asked(tmp_path):
+    function = Flaky(multiply)
+    dispatcher, account = world(tmp_path, mine(function))
+    for _ in range(2):
+        assert dispatcher.call("scale", x=torch.ones(0, 4)).shape == (0, 4)
+    assert dispatcher.call("scale_in_place", x=torch.ones(0, 4)) is None
+    with pytest.raises(ContractError, match="factor"):
+        dispatcher.call("scale", x=torch.ones(0, 4), factor="2")
+    assert function.calls == 0
+    assert account.records() == []
+
+
 def test_sizes_without_number_do_not_make_the_account_grow(tmp_path):
     dispatcher, account = world(tmp_path, mine(multiply, Limit("rows", maximum=5)), policy=Policy(probe=False))
     for rows in range(1, 5000):
