@@ -27,7 +27,7 @@ def simulated(generation: str = "1") -> Iterator[Wheel]:
         finally:
             logging.disable(logging.NOTSET)
             installed_wheel.cache_clear()
-            for module in GENERATIONS:
+            for module in (*GENERATIONS, "kunport_runtime.providers.vendor.implementations"):
                 sys.modules.pop(module, None)
 
 

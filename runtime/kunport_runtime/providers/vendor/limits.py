@@ -35,6 +35,9 @@ class LimitWhere(Limit):
             return ""
         return Limit.refusal(self, call)
 
+    def __str__(self) -> str:
+        return f"{Limit.__str__(self)}, where {' and '.join(map(str, self.where))}"
+
 
 def same_dtype(name: str, as_: str, *others: str) -> tuple[LimitWhere, ...]:
     """``name`` has the dtype of ``as_``, or one of the others."""
