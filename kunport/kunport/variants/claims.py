@@ -90,7 +90,7 @@ def _of_layer(layer: Layer) -> Iterator[int]:
 
 
 def _of_site(site: Site) -> Iterator[int]:
-    layer, index = site.layer, site.layer.model.index
+    layer = site.layer
     for way in (site.query, site.key, site.value):
         yield from _products(layer.model, (*way.projections, *way.deeper))
         yield from way.added
@@ -99,11 +99,37 @@ def _of_site(site: Site) -> Iterator[int]:
     if (gate := gate_of(site)) is not None:
         yield from (gate.product.id, gate.source.id)
         yield from _products(layer.model, projections_of(layer, gate.source.id))
-    if site.fact.selection is not None:  # the indexer, which is stated as a whole
-        yield from (node.id for node in index.ancestors(site.fact.selection))
+    if site.fact.selection is not None:
+        yield from _of_selection(layer, site.fact.selection)
     if site.onward.differential is not None:  # the factor on the second part, which comes from parameters alone
         yield from layer.model.reads(site.onward.differential)
-        yield from (node.id for node in layer.nodes if not any(each.op == "input" for each in index.ancestors(node.id)))
+        yield from _of_parameters(layer)
+
+
+def _of_parameters(layer: Layer) -> set[int]:
+    """What a layer computes from its parameters alone."""
+    model, found = layer.model, set[int]()
+    for node in layer.nodes:
+        reads = model.reads(node)
+        if reads and all(each in found or _is_parameter(model, each) or model.index.constant(each) for each in reads):
+            found.add(node.id)
+    return found
+
+
+def _is_parameter(model: Model, identifier: int) -> bool:
+    node = model.index.nodes.get(identifier)
+    return node is not None and node.op == "parameter"
+
+
+def _of_selection(layer: Layer, choice: int) -> set[int]:
+    """What a choice of keys is computed from in its layer: the indexer, which is stated as a whole."""
+    model, found, pending = layer.model, set[int](), [choice]
+    while pending:
+        node = model.index.nodes.get(pending.pop())
+        if node is not None and node.id not in found and model.layer_of(node) is layer:
+            found.add(node.id)
+            pending.extend(model.reads(node))
+    return found
 
 
 def _products(model: Model, projections: Iterable[Projection]) -> Iterator[int]:
