@@ -1,11 +1,13 @@
 """Compile what launchers would launch, for a device that need not be here, and say what each kernel takes."""
 
 import contextlib
+import multiprocessing
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,9 @@ class _Driver:
 
     def get_current_stream(self, device: int | None = None) -> int:
         return 0
+
+    def get_device_interface(self) -> Any:
+        return torch.cpu
 
     def get_active_torch_device(self) -> torch.device:
         return torch.device("cpu")
@@ -86,26 +91,25 @@ def resources(compiled: Any) -> Resources:
     return Resources(metadata.name, figure("REG"), figure("STACK"), metadata.shared, metadata.num_warps)
 
 
-def compile_in_parallel(jobs: list[Callable[[], None]], workers: int | None = None) -> list[str]:
-    """Run launchers (that will find their kernels in Triton's cache afterwards) in forked processes; returns errors."""
-    workers = workers or os.cpu_count() or 1
-    children = []
-    for worker in range(workers):
-        reading, writing = os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(reading)
-            errors = "\n".join(filter(None, map(_compile, jobs[worker::workers])))
-            os.write(writing, errors[:60000].encode())
-            os._exit(0)
-        os.close(writing)
-        children.append((child, reading))
-    lines: list[str] = []
-    for child, reading in children:
-        with os.fdopen(reading) as stream:
-            lines += filter(None, stream.read().split("\n"))
-        os.waitpid(child, 0)
-    return lines
+def compile_in_parallel(jobs: Sequence[Callable[[], None]], seconds: float = 110) -> list[str]:
+    """Run picklable launchers, which find their kernels in Triton's cache afterwards, in processes; returns errors.
+
+    The processes are started afresh: threads of torch do not survive a fork. What is not compiled after `seconds` is
+    left to the first launch.
+    """
+    pool = multiprocessing.get_context("spawn").Pool(os.cpu_count(), initializer=torch.set_num_threads, initargs=(1,))
+    pending = [pool.apply_async(_compile, (job,)) for job in jobs]
+    pool.close()
+    end = time.monotonic() + seconds
+    errors = []
+    for each in pending:
+        try:
+            errors.append(each.get(timeout=max(0.1, end - time.monotonic())))
+        except multiprocessing.TimeoutError:
+            errors.append(f"not all compiled after {seconds:.0f} s")
+            break
+    pool.terminate()
+    return [error for error in errors if error]
 
 
 def _compile(job: Callable[[], None]) -> str | None:

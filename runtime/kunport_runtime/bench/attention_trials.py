@@ -38,39 +38,29 @@ PREFILL = {  # label -> queries and keys
 }
 
 # (block, warps, stages) and (rows, block, warps, stages, descriptors, registers), by page
-DECODE_TILES = [
-    (32, 1, 5),
-    (32, 1, 4),
-    (32, 1, 6),
-    (32, 1, 7),
-    (64, 2, 3),
-    (64, 2, 4),
-    (32, 2, 5),
-    (16, 1, 8),
-    (64, 4, 3),
-]
+DECODE_TILES = [(32, 1, 5), (32, 1, 6), (32, 2, 5), (64, 2, 3), (64, 2, 4)]
 PREFILL_TILES = {
     16: [
-        *((128, 64, 8, stages, False, registers) for stages in (3, 4, 5) for registers in (0, 128)),
-        *((64, 64, 4, stages, False, 0) for stages in (3, 4, 5)),
+        (128, 64, 8, 3, False, 128),
+        (128, 64, 8, 4, False, 128),
+        (128, 64, 8, 4, False, 0),
+        (128, 64, 8, 5, False, 0),
         (128, 128, 8, 5, False, 0),
-        (128, 32, 8, 5, False, 128),
-        (128, 32, 8, 5, False, 0),
+        (64, 64, 4, 4, False, 0),
     ],
     64: [
-        *((64, 64, 4, stages, True, 0) for stages in (3, 4, 5)),
-        *((128, 64, 8, stages, True, registers) for stages in (3, 4, 5) for registers in (0, 128)),
-        (64, 64, 4, 4, True, 168),
-        (128, 64, 4, 4, True, 0),
-        (128, 32, 8, 5, True, 128),
+        (64, 64, 4, 4, True, 0),
+        (64, 64, 4, 5, True, 0),
+        (128, 64, 8, 4, True, 128),
+        (128, 64, 8, 5, True, 0),
+        (128, 64, 8, 4, False, 0),
     ],
     128: [
-        *((128, 128, 8, stages, True, 0) for stages in (3, 4, 5)),
-        *((128, 64, 8, stages, True, registers) for stages in (4, 5) for registers in (0, 128)),
+        (128, 128, 8, 4, True, 0),
+        (128, 128, 8, 5, True, 0),
+        (128, 64, 8, 4, True, 128),
         (64, 128, 4, 3, True, 0),
-        (64, 64, 4, 5, True, 0),
         (128, 128, 8, 5, False, 0),
-        (128, 64, 8, 4, False, 0),
     ],
 }
 

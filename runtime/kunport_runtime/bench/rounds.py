@@ -34,7 +34,7 @@ def copy_of(size: int) -> Contender:
     """Copies so that `size` bytes move, half read and half written."""
     source = torch.randn(size // 4, device="cuda").to(torch.bfloat16)
     target = torch.empty_like(source)
-    return Contender("copy", lambda: target.copy_(source))
+    return Contender("copy", lambda: target.copy_(source), work=size)
 
 
 def run(trial: Trial, finalists: int, rounds: int, deadline: float) -> list[Measurement]:
@@ -62,12 +62,17 @@ def run(trial: Trial, finalists: int, rounds: int, deadline: float) -> list[Meas
             times[contender.name].append(_measure(contender, 40))
     results = [
         Measurement(
-            trial.operator, trial.label, each.name, each.config, [trial.rate(ms) for ms in times[each.name]], error
+            trial.operator,
+            trial.label,
+            each.name,
+            each.config,
+            [trial.rate(each, ms) for ms in times[each.name]],
+            error,
         )
         for error, each in turns
     ]
     results += [
-        Measurement(trial.operator, trial.label, each.name, each.config, [trial.rate(ms)], error)
+        Measurement(trial.operator, trial.label, each.name, each.config, [trial.rate(each, ms)], error)
         for ms, error, each in swept[finalists:]
     ]
     return sorted(results, key=lambda each: -each.rate)

@@ -88,12 +88,10 @@ def _normal(device: str, *shape: int) -> torch.Tensor:
 
 
 _ROWS: list[Config] = [
-    {"elements": elements, "warps": warps} for elements, warps in product((1, 8192, 16384, 32768), (4, 8, 16))
+    {"elements": elements, "warps": warps} for elements, warps in product((1, 8192, 16384), (4, 8, 16))
 ]
 _BLOCKS: list[Config] = [
-    {"block": block, "warps": warps}
-    for block, warps in product((1024, 2048, 4096), (4, 8, 16))
-    if block // warps < 1024
+    {"block": block, "warps": warps} for block, warps in ((1024, 4), (2048, 4), (2048, 8), (4096, 8), (4096, 16))
 ]
 _TOKENS: list[Config] = [{"warps": warps} for warps in (1, 2, 4, 8)]
 

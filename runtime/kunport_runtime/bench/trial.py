@@ -12,11 +12,19 @@ Launch = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Something that does the trial's work; `config` is None where it is not one of our kernels."""
+    """Something that does the trial's work.
+
+    Attributes:
+        name: of a peer, or the configuration in words.
+        launch: does it once.
+        config: None where it is not one of our kernels.
+        work: where it does other work than the trial's, such as a copy of its own size.
+    """
 
     name: str
     launch: Launch
     config: Config | None = None
+    work: int | None = None
 
 
 @dataclass(slots=True)
@@ -60,9 +68,9 @@ class Trial:
 
         return Contender(" ".join(f"{name}={value}" for name, value in config.items()), launch, config)
 
-    def rate(self, milliseconds: float) -> float:
+    def rate(self, contender: Contender, milliseconds: float) -> float:
         """TB/s or TFLOP/s."""
-        return self.work / milliseconds / 1e9
+        return (contender.work or self.work) / milliseconds / 1e9
 
 
 def relative_error(result: torch.Tensor, expected: torch.Tensor) -> float:

@@ -6,14 +6,13 @@ import triton.language as tl
 
 from kunport_runtime.providers.triton import tuning
 from kunport_runtime.providers.triton.gated_activation import activate
-
-DEFAULTS: tuning.Config = {"elements": 4096, "warps": 4}
+from kunport_runtime.providers.triton.rows import DEFAULTS, constants, load, store
 
 
 @triton.jit
 def _gated_rms_norm(
     out, x, gate, weight, epsilon, rows, out_stride, x_stride, gate_stride,
-    GROUPS: tl.constexpr, SIZE: tl.constexpr, SIZE_PAD: tl.constexpr, ROWS: tl.constexpr,
+    GROUPS: tl.constexpr, SIZE: tl.constexpr, SIZE_PAD: tl.constexpr, ROWS: tl.constexpr, EXACT: tl.constexpr,
     ACTIVATION: tl.constexpr, NORM_FIRST: tl.constexpr,
 ):  # fmt: skip
     """A row of this kernel is a group of SIZE columns, of which a row of x has GROUPS."""
@@ -22,16 +21,16 @@ def _gated_rms_norm(
     within = tl.arange(0, SIZE_PAD)[None, :]
     column = (number % GROUPS) * SIZE + within
     inside = (row < rows) & (within < SIZE)
-    values = tl.load(x + row * x_stride + column, mask=inside, other=0.0).to(tl.float32)
-    gates = activate(tl.load(gate + row * gate_stride + column, mask=inside, other=0.0).to(tl.float32), 1.0, ACTIVATION)
+    values = load(x + row * x_stride + column, inside, EXACT)
+    gates = activate(load(gate + row * gate_stride + column, inside, EXACT), 1.0, ACTIVATION)
     if not NORM_FIRST:
         values = values * gates
     y = values * tl.rsqrt(tl.sum(values * values, 1, keep_dims=True) / SIZE + epsilon)
     if weight is not None:
-        y = y * tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
+        y = y * load(weight + column, inside, EXACT)
     if NORM_FIRST:
         y = y * gates
-    tl.store(out + row * out_stride + column, y.to(out.dtype.element_ty), mask=inside)
+    store(out + row * out_stride + column, y, inside, EXACT)
 
 
 def gated_rms_norm(
@@ -54,11 +53,9 @@ def gated_rms_norm(
         return
     size = group_size or columns
     config = tuning.lookup("gated_rms_norm", x.dtype, x.device, DEFAULTS, rows=rows, size=size)
-    size_pad = triton.next_power_of_2(size)
-    block = max(1, triton.next_power_of_2(config["elements"]) // size_pad)
     groups = columns // size
-    _gated_rms_norm[(triton.cdiv(rows * groups, block),)](
+    shape = constants(rows * groups, size, config)
+    _gated_rms_norm[(triton.cdiv(rows * groups, shape["ROWS"]),)](
         out, x, gate, weight, epsilon, rows, out.stride(0), x.stride(0), gate.stride(0),
-        GROUPS=groups, SIZE=size, SIZE_PAD=size_pad, ROWS=block,
-        ACTIVATION=activation, NORM_FIRST=order == "norm_first", num_warps=config["warps"],
+        GROUPS=groups, ACTIVATION=activation, NORM_FIRST=order == "norm_first", num_warps=config["warps"], **shape,
     )  # fmt: skip

@@ -9,9 +9,7 @@ import triton
 import triton.language as tl
 
 from kunport_runtime.providers.triton import tuning
-
-# `elements`: about how many elements of rows a program takes; at least one row.
-DEFAULTS: tuning.Config = {"elements": 4096, "warps": 4}
+from kunport_runtime.providers.triton.rows import DEFAULTS, constants, load, store
 
 
 @triton.jit
@@ -43,23 +41,23 @@ def normalize(
 def _rms_norm(
     out, residual_out, x, residual, weight, epsilon, offset, rows,
     out_stride, residual_out_stride, x_stride, residual_stride,
-    SIZE: tl.constexpr, SIZE_PAD: tl.constexpr, ROWS: tl.constexpr, CAST: tl.constexpr,
+    SIZE: tl.constexpr, SIZE_PAD: tl.constexpr, ROWS: tl.constexpr, EXACT: tl.constexpr, CAST: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program; residual None: no addition."""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     column = tl.arange(0, SIZE_PAD)[None, :]
     inside = (row < rows) & (column < SIZE)
-    values = tl.load(x + row * x_stride + column, mask=inside, other=0.0).to(tl.float32)
+    values = load(x + row * x_stride + column, inside, EXACT)
     if residual is not None:
-        values += tl.load(residual + row * residual_stride + column, mask=inside, other=0.0).to(tl.float32)
+        values += load(residual + row * residual_stride + column, inside, EXACT)
         rounded = values.to(x.dtype.element_ty)
-        tl.store(residual_out + row * residual_out_stride + column, rounded, mask=inside)
+        store(residual_out + row * residual_out_stride + column, rounded, inside, EXACT)
         values = rounded.to(tl.float32)
     scale = None
     if weight is not None:
-        scale = tl.load(weight + column, mask=column < SIZE, other=0.0).to(tl.float32)
+        scale = load(weight + column, column < SIZE, EXACT)
     y = normalize(values, scale, epsilon, offset, x.dtype.element_ty, SIZE, CAST, 1)
-    tl.store(out + row * out_stride + column, y.to(out.dtype.element_ty), mask=inside)
+    store(out + row * out_stride + column, y, inside, EXACT)
 
 
 def rms_norm(
@@ -109,11 +107,10 @@ def _launch(
     if not rows:
         return
     config = tuning.lookup(operator, x.dtype, x.device, DEFAULTS, rows=rows, size=size)
-    size_pad = triton.next_power_of_2(size)
-    block = max(1, triton.next_power_of_2(config["elements"]) // size_pad)
-    _rms_norm[(triton.cdiv(rows, block),)](
+    shape = constants(rows, size, config)
+    _rms_norm[(triton.cdiv(rows, shape["ROWS"]),)](
         out, residual_out, x, residual, weight, epsilon, offset, rows,
         out.stride(0), residual_out.stride(0) if residual_out is not None else 0,
         x.stride(0), residual.stride(0) if residual is not None else 0,
-        SIZE=size, SIZE_PAD=size_pad, ROWS=block, CAST=cast, num_warps=config["warps"],
+        CAST=cast, num_warps=config["warps"], **shape,
     )  # fmt: skip

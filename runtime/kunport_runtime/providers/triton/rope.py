@@ -1,7 +1,7 @@
 """Rotary position embedding in place, alone or after a norm of queries and keys, with the cache write behind it.
 
-(Su et al. 2021, "RoFormer".) A program takes one token's query heads, or its key-value heads. The two elements of a
-pair lie in one thread's registers, so that rotating in place needs no barrier.
+(Su et al. 2021, "RoFormer".) A program takes a token: all its heads are loaded before one is stored, and with the same
+layout of threads, so that rotating in place needs no barrier.
 """
 
 from dataclasses import dataclass
@@ -11,124 +11,10 @@ import triton
 import triton.language as tl
 
 from kunport_runtime.providers.triton import tuning
-from kunport_runtime.providers.triton.cache_write import is_fp8, largest, store, write_heads
+from kunport_runtime.providers.triton.cache_write import is_fp8, largest, write_heads
+from kunport_runtime.providers.triton.rope_heads import angles, load_heads, norm, store_heads
 
 DEFAULTS: tuning.Config = {"warps": 4}
-
-
-@triton.jit
-def _angles(
-    cos_sin, positions, token, cos_sin_stride, axis_stride,
-    HALF: tl.constexpr, HALF_PAD: tl.constexpr, AXES: tl.constexpr, BLOCKS: tl.constexpr,
-    FIRST: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr, FOURTH: tl.constexpr,
-):  # fmt: skip
-    """Cosines and sines [HALF_PAD] of a token; with several AXES each frequency takes its position from one of them.
-
-    FIRST .. FOURTH: frequencies of each axis; BLOCKS: they lie one axis after the other, else in turn while they last.
-    """
-    frequency = tl.arange(0, HALF_PAD)
-    if AXES == 1:
-        position = tl.load(positions + token).to(tl.int64)
-    else:
-        if BLOCKS:
-            axis = (frequency >= FIRST).to(tl.int32) + (frequency >= FIRST + SECOND).to(tl.int32)
-            axis += (frequency >= FIRST + SECOND + THIRD).to(tl.int32)
-        else:
-            axis = frequency % AXES
-            count = tl.where(axis < 2, tl.where(axis == 0, FIRST, SECOND), tl.where(axis == 2, THIRD, FOURTH))
-            axis = tl.where(frequency < AXES * count, axis, 0)
-        axis = tl.minimum(axis, AXES - 1)
-        position = tl.load(positions + axis * axis_stride + token).to(tl.int64)
-    row = cos_sin + position * cos_sin_stride + frequency
-    cos = tl.load(row, mask=frequency < HALF, other=0.0).to(tl.float32)
-    sin = tl.load(row + HALF, mask=frequency < HALF, other=0.0).to(tl.float32)
-    return cos, sin
-
-
-@triton.jit
-def _square_sum(x, DTYPE: tl.constexpr, CAST: tl.constexpr):
-    squares = x * x
-    if CAST == "none":
-        squares = squares.to(DTYPE).to(tl.float32)
-    return tl.sum(squares, 1, keep_dims=True)
-
-
-@triton.jit
-def _scaled(x, root, weight, offset, DTYPE: tl.constexpr, CAST: tl.constexpr):
-    """X times root times weight + offset, rounded to DTYPE where CAST says so, and at the end."""
-    y = x * root
-    if CAST != "after_weight":
-        y = y.to(DTYPE).to(tl.float32)
-    scale = weight + offset
-    if CAST == "none":
-        scale = scale.to(DTYPE).to(tl.float32)
-    return (y * scale).to(DTYPE).to(tl.float32)
-
-
-@triton.jit
-def _rotate_heads(
-    vectors, weight, cos, sin, epsilon, offset, head_stride,
-    cache, slot, page_stride, slot_stride, cache_head_stride, scale, largest,
-    HEADS: tl.constexpr, HEADS_PAD: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr, HALF_PAD: tl.constexpr,
-    REST_PAD: tl.constexpr, INTERLEAVED: tl.constexpr, CAST: tl.constexpr, ALL_HEADS: tl.constexpr,
-    PAGE: tl.constexpr, FP8: tl.constexpr,
-):  # fmt: skip
-    """Rotate one token's vectors [HEADS, D] in place; weight None: no norm; cache None: no cache write.
-
-    `slot`: where in the cache; nowhere if negative.
-    """
-    DTYPE: tl.constexpr = vectors.dtype.element_ty
-    head = tl.arange(0, HEADS_PAD)[:, None]
-    pair = tl.arange(0, HALF_PAD)[None, :]
-    inside = (head < HEADS) & (pair < HALF)
-    if INTERLEAVED:
-        one = 2 * pair
-        other = one + 1
-    else:
-        one = pair
-        other = pair + HALF
-    x = tl.load(vectors + head * head_stride + one, mask=inside, other=0.0).to(tl.float32)
-    y = tl.load(vectors + head * head_stride + other, mask=inside, other=0.0).to(tl.float32)
-    if D > 2 * HALF:  # what does not rotate
-        rest = 2 * HALF + tl.arange(0, REST_PAD)[None, :]
-        rest_inside = (head < HEADS) & (rest < D)
-        z = tl.load(vectors + head * head_stride + rest, mask=rest_inside, other=0.0).to(tl.float32)
-    if weight is not None:
-        total = _square_sum(x, DTYPE, CAST) + _square_sum(y, DTYPE, CAST)
-        if D > 2 * HALF:
-            total += _square_sum(z, DTYPE, CAST)
-        if ALL_HEADS:
-            mean = tl.sum(total, 0, keep_dims=True) / (HEADS * D)
-            of_head = head * D
-        else:
-            mean = total / D
-            of_head = head * 0
-        if CAST == "none":
-            mean = (mean.to(DTYPE).to(tl.float32) + epsilon).to(DTYPE).to(tl.float32)
-            root = tl.rsqrt(mean).to(DTYPE).to(tl.float32)
-        else:
-            root = tl.rsqrt(mean + epsilon)
-        x = _scaled(
-            x, root, tl.load(weight + of_head + one, mask=inside, other=0.0).to(tl.float32), offset, DTYPE, CAST
-        )
-        y = _scaled(
-            y, root, tl.load(weight + of_head + other, mask=inside, other=0.0).to(tl.float32), offset, DTYPE, CAST
-        )
-        if D > 2 * HALF:
-            w = tl.load(weight + of_head + rest, mask=rest_inside, other=0.0).to(tl.float32)
-            z = _scaled(z, root, w, offset, DTYPE, CAST)
-            tl.store(vectors + head * head_stride + rest, z.to(DTYPE), mask=rest_inside)
-    turned = (x * cos[None, :] - y * sin[None, :]).to(DTYPE)
-    turned_other = (y * cos[None, :] + x * sin[None, :]).to(DTYPE)
-    tl.store(vectors + head * head_stride + one, turned, mask=inside)
-    tl.store(vectors + head * head_stride + other, turned_other, mask=inside)
-    if cache is not None:
-        row = cache + slot // PAGE * page_stride + slot % PAGE * slot_stride + head * cache_head_stride
-        written = head < tl.where(slot < 0, 0, HEADS)
-        store(row + one, turned.to(tl.float32), scale, largest, inside & written, FP8)
-        store(row + other, turned_other.to(tl.float32), scale, largest, inside & written, FP8)
-        if D > 2 * HALF:
-            store(row + rest, z, scale, largest, rest_inside & written, FP8)
 
 
 @triton.jit
@@ -144,40 +30,47 @@ def _rope(
     FIRST: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr, FOURTH: tl.constexpr,
     CAST: tl.constexpr, ALL_HEADS: tl.constexpr, PAGE: tl.constexpr, FP8: tl.constexpr,
 ):  # fmt: skip
-    """Program (token, 0 for the query's heads, 1 for the key's and value's)."""
+    """Program: a token. Everything is loaded before anything waits: the position decides where the cosines are."""
+    DTYPE: tl.constexpr = query.dtype.element_ty
     token = tl.program_id(0).to(tl.int64)
-    cos, sin = _angles(
-        cos_sin,
-        positions,
-        token,
-        cos_sin_stride,
-        axis_stride,
-        HALF,
-        HALF_PAD,
-        AXES,
-        BLOCKS,
-        FIRST,
-        SECOND,
-        THIRD,
-        FOURTH,
-    )
-    if tl.program_id(1) == 0:
-        _rotate_heads(
-            query + token * query_token_stride, query_weight, cos, sin, epsilon, offset, query_head_stride,
-            None, 0, 0, 0, 0, 1.0, 0.0,
-            HEADS, HEADS_PAD, D, HALF, HALF_PAD, REST_PAD, INTERLEAVED, CAST, ALL_HEADS, PAGE, False,
+    query += token * query_token_stride
+    x, y, z = load_heads(query, query_head_stride, HEADS, HEADS_PAD, D, HALF, HALF_PAD, REST_PAD, INTERLEAVED)
+    if key is not None:
+        key += token * key_token_stride
+        a, b, c = load_heads(key, key_head_stride, KEY_HEADS, KEY_HEADS_PAD, D, HALF, HALF_PAD, REST_PAD, INTERLEAVED)
+    cos, sin = angles(
+        cos_sin, positions, token, cos_sin_stride, axis_stride,
+        HALF, HALF_PAD, AXES, BLOCKS, FIRST, SECOND, THIRD, FOURTH,
+    )  # fmt: skip
+    if query_weight is not None:
+        x, y, z = norm(
+            x, y, z, query_weight, epsilon, offset, DTYPE, HEADS, HEADS_PAD, D, HALF, HALF_PAD, REST_PAD,
+            INTERLEAVED, CAST, ALL_HEADS,
         )  # fmt: skip
-    else:
-        slot = 0
+    store_heads(
+        query, x * cos - y * sin, y * cos + x * sin, z, query_head_stride, HEADS, 1.0, 0.0, HEADS_PAD, D,
+        HALF, HALF_PAD, REST_PAD, INTERLEAVED, query_weight is None, False,
+    )  # fmt: skip
+    if key is not None:
+        if key_weight is not None:
+            a, b, c = norm(
+                a, b, c, key_weight, epsilon, offset, DTYPE, KEY_HEADS, KEY_HEADS_PAD, D, HALF, HALF_PAD, REST_PAD,
+                INTERLEAVED, CAST, ALL_HEADS,
+            )  # fmt: skip
+        turned = (a * cos - b * sin).to(DTYPE).to(tl.float32)
+        turned_other = (b * cos + a * sin).to(DTYPE).to(tl.float32)
+        store_heads(
+            key, turned, turned_other, c, key_head_stride, KEY_HEADS, 1.0, 0.0, KEY_HEADS_PAD, D,
+            HALF, HALF_PAD, REST_PAD, INTERLEAVED, key_weight is None, False,
+        )  # fmt: skip
         if keys is not None:
             slot = tl.load(slots + token).to(tl.int64)
-        _rotate_heads(
-            key + token * key_token_stride, key_weight, cos, sin, epsilon, offset, key_head_stride,
-            keys, slot, keys_page_stride, keys_slot_stride, keys_head_stride, key_scale, largest,
-            KEY_HEADS, KEY_HEADS_PAD, D, HALF, HALF_PAD, REST_PAD, INTERLEAVED, CAST, ALL_HEADS, PAGE, FP8,
-        )  # fmt: skip
-        if keys is not None:
             if slot >= 0:
+                store_heads(
+                    keys + slot // PAGE * keys_page_stride + slot % PAGE * keys_slot_stride, turned, turned_other, c,
+                    keys_head_stride, KEY_HEADS, key_scale, largest, KEY_HEADS_PAD, D,
+                    HALF, HALF_PAD, REST_PAD, INTERLEAVED, False, FP8,
+                )  # fmt: skip
                 write_heads(
                     values, value + token * value_token_stride, slot, value_scale, largest,
                     values_page_stride, values_slot_stride, values_head_stride, value_head_stride,
@@ -234,8 +127,8 @@ def qk_norm_rope(
     pairing: str = "half",
 ) -> None:
     """`rms_norm` of each head (span "head") or of a token's heads together ("all_heads"), then `rotary_embedding`."""
-    norm = _Norm(query_weight, key_weight, epsilon, offset, cast, span)
-    _launch("qk_norm_rope", query, key, positions, cos_sin_cache, pairing, norm=norm)
+    normed = _Norm(query_weight, key_weight, epsilon, offset, cast, span)
+    _launch("qk_norm_rope", query, key, positions, cos_sin_cache, pairing, normed=normed)
 
 
 def qk_norm_rope_cache_write(
@@ -259,9 +152,9 @@ def qk_norm_rope_cache_write(
     value_scale: float = 1.0,
 ) -> None:
     """`qk_norm_rope`, then `cache_write` of the rotated key and of value, in one pass over them."""
-    norm = _Norm(query_weight, key_weight, epsilon, offset, cast, span)
+    normed = _Norm(query_weight, key_weight, epsilon, offset, cast, span)
     cache = _Cache(value, key_cache, value_cache, slot_mapping, key_scale, value_scale)
-    _launch("qk_norm_rope_cache_write", query, key, positions, cos_sin_cache, pairing, norm=norm, cache=cache)
+    _launch("qk_norm_rope_cache_write", query, key, positions, cos_sin_cache, pairing, normed=normed, cache=cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +201,7 @@ def _launch(
     *,
     sections: tuple[int, ...] = (),
     order: str = "blocks",
-    norm: _Norm = _Norm(),
+    normed: _Norm = _Norm(),
     cache: _Cache = _Cache(),
 ) -> None:
     tokens, heads, size = query.shape
@@ -319,9 +212,9 @@ def _launch(
     key_heads = key.shape[1] if key is not None else 1
     axes = max(1, len(sections))
     first, second, third, fourth = (*sections, 0, 0, 0, 0)[:4]
-    _rope[(tokens, 1 if key is None else 2)](
-        query, key, cache.value, positions, cos_sin, norm.query_weight, norm.key_weight,
-        cache.keys, cache.values, cache.slots, norm.epsilon, norm.offset, cache.key_scale, cache.value_scale,
+    _rope[(tokens,)](
+        query, key, cache.value, positions, cos_sin, normed.query_weight, normed.key_weight,
+        cache.keys, cache.values, cache.slots, normed.epsilon, normed.offset, cache.key_scale, cache.value_scale,
         largest(cache.keys.dtype) if cache.keys is not None else 0.0,
         cos_sin.stride(0), positions.stride(0) if axes > 1 else 0,
         *query.stride()[:2], *(key.stride()[:2] if key is not None else (0, 0)), *cache.strides(),
@@ -330,5 +223,5 @@ def _launch(
         D=size, HALF=half, HALF_PAD=triton.next_power_of_2(half),
         REST_PAD=triton.next_power_of_2(max(1, size - 2 * half)), INTERLEAVED=pairing == "interleaved",
         AXES=axes, BLOCKS=order == "blocks", FIRST=first, SECOND=second, THIRD=third, FOURTH=fourth,
-        CAST=norm.cast, ALL_HEADS=norm.span == "all_heads", **cache.constants(), num_warps=config["warps"],
+        CAST=normed.cast, ALL_HEADS=normed.span == "all_heads", **cache.constants(), num_warps=config["warps"],
     )  # fmt: skip
