@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -40,14 +41,21 @@ def parts(query_starts: Tensor, key_lens: Tensor, key_lens_device: Tensor) -> tu
         key_lens: ``[sequences]`` int32 on the host.
         key_lens_device: the same on the device.
     """
-    query_lens = query_starts.diff()
+    starts: list[int] = query_starts.tolist()
+    counts = [end - start for start, end in pairwise(starts)]
 
-    def part(chosen: Tensor) -> Part:
-        sequences = _rows(chosen.nonzero().flatten())
-        tokens = _rows(chosen.repeat_interleave(query_lens).nonzero().flatten() + query_starts[0])
-        return Part(tokens, sequences, query_lens[sequences], key_lens[sequences], select(key_lens_device, sequences))
+    def part(chosen: list[int]) -> Part:
+        sequences = _rows(chosen)
+        if isinstance(sequences, slice):  # nobody is between them, so nothing is between their tokens
+            tokens: Rows = slice(starts[sequences.start], starts[sequences.stop])
+        else:
+            tokens = torch.cat([torch.arange(starts[index], starts[index + 1]) for index in chosen])
+        query_lens = torch.tensor([counts[index] for index in chosen], dtype=torch.int32)
+        return Part(tokens, sequences, query_lens, key_lens[sequences], select(key_lens_device, sequences))
 
-    return part(query_lens == 1), part(query_lens > 1)
+    single = [index for index, count in enumerate(counts) if count == 1]
+    several = [index for index, count in enumerate(counts) if count > 1]
+    return part(single), part(several)
 
 
 def select(tensor: Tensor, rows: Rows) -> Tensor:
@@ -71,9 +79,9 @@ def place(out: Tensor, rows: Rows) -> Tensor:
     return torch.empty((count, *out.shape[1:]), dtype=out.dtype, device=out.device)
 
 
-def _rows(indices: Tensor) -> Rows:
+def _rows(indices: list[int]) -> Rows:
     """A range where they are one: it needs no copy."""
-    if len(indices) == 0:
+    if not indices:
         return slice(0, 0)
-    first, last = int(indices[0]), int(indices[-1])
-    return slice(first, last + 1) if last - first + 1 == len(indices) else indices
+    first, last = indices[0], indices[-1]
+    return slice(first, last + 1) if last - first + 1 == len(indices) else torch.tensor(indices)
