@@ -15,7 +15,7 @@ from typing import Any
 from kunport_codegen.expression import Scalar
 from kunport_codegen.facts import Number
 from kunport_codegen.graph import Arg, DType, Graph, Location, Ref, refs
-from kunport_codegen.lowering.errors import Refusal
+from kunport_codegen.lowering.errors import LoweringError, Refusal
 from kunport_codegen.lowering.members import Member, Regroup
 
 Size = int | Scalar
@@ -182,9 +182,14 @@ def needed(ops: Iterable[Op], output: int) -> list[Op]:
 
 
 def ordered(ops: list[Op]) -> list[Op]:
-    """The operators in an order in which each comes after those it reads, changed as little as can be."""
+    """The operators in an order in which each comes after those it reads, changed as little as can be.
+
+    Raises:
+        LoweringError: there is none, because a module that is called once reads what is made of its own results.
+    """
     producers = {result: op for op in ops for result in op.results}
     done: set[int] = set()
+    waiting: set[int] = set()
     result: list[Op] = []
     for first in ops:
         stack = [first]
@@ -194,7 +199,11 @@ def ordered(ops: list[Op]) -> list[Op]:
                 stack.pop()
                 continue
             missing = [producers[v] for v in op.inputs() if v in producers and id(producers[v]) not in done]
+            if missing and id(op) in waiting:
+                reason = "its module is left and entered again, and one call cannot stand for both"
+                raise LoweringError([Refusal(op.where, op.name, reason)])
             if missing:
+                waiting.add(id(op))
                 stack.extend(reversed(missing))
             else:
                 done.add(id(op))

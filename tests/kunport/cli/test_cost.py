@@ -1,0 +1,65 @@
+"""What analyzing one model must not do, so that it ends within a second: counted, never timed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from kunport.analysis.assemble import config_class_of, construct, roots_of, run
+from kunport.analysis.config import load_config
+from kunport.analysis.library import locate
+from kunport_codegen.expression import symbol
+
+# Each takes longer to import than what it would be imported for.
+NEEDLESS = (
+    *("torch", "transformers", "vllm", "libcst", "rich", "jinja2", "matplotlib", "safetensors", "tokenizers"),
+    *("importlib.metadata", "email", "tempfile", "asyncio", "multiprocessing", "traceback", "unittest", "http"),
+    *("kunport_codegen.lowering", "kunport_codegen.emission", "kunport.validation", "kunport.survey"),
+)
+COUNTED = """
+import ast, io, json, sys
+from kunport.cli import main
+from kunport.variants.known import nearest
+
+parsed, compared = [], []
+parse, differences = ast.parse, nearest.differences
+ast.parse = lambda text, *rest, **named: parsed.append(len(text.strip())) or parse(text, *rest, **named)
+nearest.differences = lambda *sides: compared.append(sides) or differences(*sides)
+out, sys.stdout = sys.stdout, io.StringIO()
+status = main(["analyze", "llama", "--format", "json"])
+json.dump([status, sum(parsed), len(compared), list(sys.modules)], out)
+"""
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Exit status, characters of source parsed, known models compared and modules imported, of `kunport analyze llama`."""
+    code = f"import sys; sys.path = {sys.path}{COUNTED}"
+    return json.loads(subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, check=True).stdout)
+
+
+def test_analyzing_a_model_imports_only_what_it_needs(counts):
+    status, _, _, modules = counts
+    assert (status, set(NEEDLESS) & set(modules)) == (0, set())
+
+
+def test_of_the_source_only_what_is_reached_is_parsed(counts):
+    _, parsed, _, _ = counts
+    assert 50_000 < parsed < 400_000  # the files that it lies in have more than half a million
+
+
+def test_few_of_the_known_models_are_compared(counts):
+    _, _, compared, _ = counts
+    assert 0 < compared < 15
+
+
+def test_layers_that_are_alike_run_once():
+    target = locate("llama")
+    config, spent = load_config(target), {}
+    for layers in (2, 32):
+        own = config | {"num_hidden_layers": layers}
+        made = construct(target.module, target.architecture, roots_of(target), own, config_class_of(target))
+        before = made.interpreter.spent
+        run(made, symbol("sequence", 11))
+        spent[layers] = made.interpreter.spent - before
+    assert 0 < spent[32] < 1.5 * spent[2]
