@@ -177,6 +177,12 @@ def _repeated(index: Index, node: Node) -> tuple[Node, list[Node]] | None:
         source = index.producer(node.args[0])
         each = number(node.args[1]) is not None and axis(node.kwargs.get("dim"), 4) == -3
         return (source, [node]) if source is not None and each else None
+    if node.op in ("expand", "broadcast_to"):
+        source = index.producer(node.args[0])
+        before, after = sizes(source), sizes(node)
+        if source is None or before is None or after is None or len(before) != 4 or len(after) != 4:
+            return None
+        return (source, [node]) if before[1] == 1 and (before[0], *before[2:]) == (after[0], *after[2:]) else None
     expanded = index.producer(node.args[0]) if node.op == "reshape" else None
     inserted = index.producer(expanded.args[0]) if expanded is not None and expanded.op == "expand" else None
     if expanded is None or inserted is None or not _inserts_dimension(inserted):

@@ -38,6 +38,7 @@ _LINEAR = frozenset(
     (
         *("add", "sub", "mul", "neg", "to", "cat", "stack", "getitem", "item", "chunk", "split"),
         *("flatten", "reshape", "unflatten", "unsqueeze", "squeeze", "transpose", "view_as_complex", "view_as_real"),
+        *("empty_like", "zeros_like", "setitem"),
     )
 )
 # Style, whether pairs are taken apart, and whether they turn the other way.
@@ -142,8 +143,8 @@ class _Reader:
         if rotated.shape != data.shape or 2 * angles.shape[1] > shape[-1]:
             return None
         for form, axis in itertools.product(_FORMS, range(len(shape) - 1)):
-            if shape[axis] == len(positions):
-                spread = angles.reshape(len(positions), *(1,) * (len(shape) - axis - 2), -1)
+            if shape[axis] <= len(positions):  # fewer where a table of all positions is cut to those of the tokens
+                spread = angles[: shape[axis]].reshape(shape[axis], *(1,) * (len(shape) - axis - 2), -1)
                 if np.allclose(rotated, rotate(data, spread, form, self.table.scaling)):
                     return form
         return None

@@ -208,6 +208,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "ones": lambda *shape, **how: np.ones(_shape(None, *shape), _type(how)),
     "empty": lambda *shape, **_: np.zeros(_shape(None, *shape)),
     "zeros_like": lambda value, **_: np.zeros(value.shape),
+    "empty_like": lambda value, **_: np.zeros(value.shape),
     "ones_like": lambda value, **_: np.ones(value.shape),
     "full": lambda shape, fill, **_: np.full(_shape(None, shape), fill),
     "full_like": lambda value, fill, **_: np.full(value.shape, fill),

@@ -16,8 +16,10 @@ from kunport_codegen.graph import Node
 
 from .evaluate import UnevaluableError, evaluate
 from .frequencies import frequencies
-from .index import Index, is_cast, number, split_number
+from .index import Index, combine, equal, is_cast, number, split_number
 from .rules import Array
+
+_POSITIONS = 256  # as many rows of a long table are tried
 
 
 def find_tables(index: Index) -> list[RopeTable]:
@@ -43,10 +45,12 @@ def probe(index: Index, table: int) -> tuple[Array, dict[int, Array]] | None:
 
     They are far apart, and near to each other where the table was made for few positions.
     """
-    seeds = [node for node in index.ancestors(table) if node.op == "arange" and _counts_tokens(node)]
+    counts = [node for node in index.ancestors(table) if node.op == "arange" and node.shape is not None]
+    seeds = [node for node in counts if _counts_tokens(node)]
+    seeds = seeds or [node for node in counts if node.shape == _rows(index, table) and _is_cut(index, node)]
     if len(seeds) != 1 or seeds[0].shape is None:
         return None
-    counted = np.arange(unwrap(seeds[0].shape[0]))
+    counted = np.arange(min(unwrap(seeds[0].shape[0]), _POSITIONS))
     for positions in (counted**3 + 1, 2 * counted + 1):
         try:
             evaluate(index.nodes, table, {seeds[0].id: positions})
@@ -54,6 +58,29 @@ def probe(index: Index, table: int) -> tuple[Array, dict[int, Array]] | None:
             continue
         return positions, {seeds[0].id: positions}
     return None
+
+
+def _is_cut(index: Index, arange: Node) -> bool:
+    """Whether these are all positions up to a fixed length, and what is made of them is cut to those of the tokens."""
+    bounds = [number(arg) for arg in arange.args]
+    starts = len(bounds) == 1 or equal(bounds[0], 0)
+    pending, seen = [arange.id], set[int]()
+    while starts and all(equal(each, 1) for each in bounds[2:]) and pending:
+        for user in index.users.get(pending.pop(), ()):
+            node = index.nodes.get(user)
+            if node is None or user in seen or not index.constant(user):
+                continue
+            if any(isinstance(size, Scalar) and "sequence" in symbols_of(size.expr) for size in node.shape or ()):
+                return True
+            seen.add(user)
+            pending.append(user)
+    return False
+
+
+def _rows(index: Index, table: int) -> tuple[Any, ...]:
+    """The size of the last dimension but one of the angles that a table is made of."""
+    node = next((each for each in index.ancestors(table)[::-1] if each.shape is not None and len(each.shape) > 1), None)
+    return node.shape[-2:-1] if node is not None and node.shape is not None else ()
 
 
 def _counts_tokens(arange: Node) -> bool:
@@ -111,10 +138,10 @@ def bases(index: Index, angles: int) -> Iterator[Basis]:
     """What the subgraph of a table names: ``theta ** (arange(0, dim, 2) / dim)``, under the configuration's type."""
     for node in index.ancestors(angles):
         theta, exponent = number(node.args[0]) if node.op == "pow" else None, index.producer(node.args[-1])
-        parts = split_number(exponent, index.producer) if exponent is not None and exponent.op == "div" else None
-        if theta is None or parts is None:
-            continue
-        path, dim = _described(theta), parts[1]
+        dim = _dimension(index, exponent) if theta is not None and exponent is not None else None
+        if theta is None or dim is None or (isinstance(theta, Scalar) and symbols_of(theta.expr)):
+            continue  # a base that changes with the length has no one table
+        path = _described(theta)
         parameters = _content(path, index.graph.config)
         rope_type = parameters.get("rope_type") or "default"
         try:
@@ -123,6 +150,24 @@ def bases(index: Index, angles: int) -> Iterator[Basis]:
             continue  # the description lacks what its rope type needs
         if values is not None:
             yield Basis(rope_type, path, theta, dim, values)
+
+
+def _dimension(index: Index, exponent: Node) -> Number | None:
+    """The dim of ``arange(0, dim, 2) / dim``, in whatever way it is spelled, with either sign."""
+    if not index.constant(exponent.id):
+        return None
+    try:
+        shares = np.abs(evaluate(index.nodes, exponent.id, {}))
+    except UnevaluableError:
+        return None
+    if shares.ndim != 1 or shares.size == 0:
+        return None
+    nearest_first = index.ancestors(exponent.id)[::-1]
+    named = [size for node in nearest_first for arg in node.args if (size := number(arg)) is not None]
+    for dim in (*named, *(combine("mul", 2, size) for size in named)):
+        if unwrap(dim) >= 2 and np.allclose(shares, 2 * np.arange(shares.size) / unwrap(dim)):
+            return dim
+    return None
 
 
 def _described(theta: Number) -> str:

@@ -5,7 +5,7 @@ from formulas import true_facts
 from graph_builder import BATCH, FLOAT32, MODEL, SEQUENCE, GraphBuilder, Tensor
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from kunport_codegen.expression import field
+from kunport_codegen.expression import apply, field, unwrap
 from kunport_codegen.recognition import recognize
 from rotary import (
     FREQUENCIES,
@@ -280,3 +280,40 @@ def test_only_an_untouched_rest_belongs_to_a_rotation(join) -> None:
     turned = products(build, part, cos, sin, "half")
     (rope,) = true_facts(build.graph(join(build, turned, x))).ropes
     assert (rope.input, rope.output) == (part.id, turned.id)
+
+
+# Frequencies in other words, each of base 100 and eight dimensions.
+SPELLINGS = {
+    "a negative power": lambda b: theta() ** -(b.arange(0, 8, 2, dtype=FLOAT32) / 8),
+    "negated before": lambda b: theta() ** (-b.arange(0, 8, 2, dtype=FLOAT32) / 8),
+    "half of the dimensions": lambda b: theta() ** -(b.arange(4, dtype=FLOAT32) / 4),
+    "doubled": lambda b: 1.0 / theta() ** (b.arange(4, dtype=FLOAT32) * 2 / 8),
+    "cut": lambda b: 1.0 / theta() ** (b.arange(0, 8, 2, dtype=FLOAT32)[:4] / 8),
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_frequencies_may_be_spelled_in_other_words(name) -> None:
+    build = GraphBuilder(configuration("default"))
+    cos, sin = tables(build, SPELLINGS[name](build))
+    (rope,) = true_facts(build.graph(rotated_query(build, cos, sin))).ropes
+    assert (unwrap(rope.table.theta), unwrap(rope.table.rotary_dim)) == (100.0, 8)
+
+
+@pytest.mark.parametrize("length", [64, 4096])
+def test_a_table_of_all_positions_may_be_cut_to_those_of_the_tokens(length) -> None:
+    build = GraphBuilder(configuration("default"))
+    angles = build.arange(0, length, 1).to(FLOAT32)[:, None] * inverse_frequencies(build, 8)
+    angles = build.cat(angles, angles)
+    cos, sin = (table[:SEQUENCE].unsqueeze(0) for table in (angles.cos(), angles.sin()))
+    (rope,) = recognize(build.graph(rotated_query(build, cos, sin))).ropes
+    assert (rope.style, unwrap(rope.table.rotary_dim)) == ("half", 8)
+
+
+def test_a_base_that_the_length_decides_has_no_table() -> None:
+    build = GraphBuilder(configuration("default"))
+    base = apply("mul", theta(), SEQUENCE)
+    cos, sin = tables(build, inverse_frequencies(build, 8, base))
+    facts = recognize(build.graph(rotated_query(build, cos, sin)))
+    assert not facts.ropes
+    assert not facts.tables

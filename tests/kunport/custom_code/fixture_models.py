@@ -27,8 +27,8 @@ class Fixture:
     """A folder with modeling code and, in ``expected.json``, what must be found in it.
 
     ``expected.json`` has ``model`` (``file.Class``), ``construct`` (what the class is built from), ``config`` (of code
-    without a ``config.json``), ``absent`` (names that old versions of Transformers had and that the code imports), and
-    ``facts``.
+    without a ``config.json``), ``absent`` (names that old versions of Transformers had and that the code imports),
+    ``unknown`` (why the graph cannot be whole, where it cannot), and ``facts``.
     """
 
     name: str

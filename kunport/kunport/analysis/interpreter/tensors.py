@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kunport_codegen.expression import Scalar, fields_of, symbols_of, unwrap
 from kunport_codegen.graph import DType, Ref
 
-from kunport.analysis.interpreter import limits, views
+from kunport.analysis.interpreter import formulas, limits, views
 from kunport.analysis.interpreter.operations import describe
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import DEVICE, TENSOR_MEMBERS
@@ -51,6 +51,8 @@ def operator(interpreter: Interpreter, name: str, args: tuple[Value, ...], kwarg
         if op == "contiguous":
             interpreter.trace.lay_out(args[0].id)
         return args[0] if in_place or op == "detach" else _copy(args[0])
+    if op == "einsum" and not kwargs and (product := formulas.as_matmul(interpreter, args)) is not None:
+        return product
     args, kwargs = normalize(op, tuple(map(_dtype, args)), {key: _dtype(each) for key, each in kwargs.items()})
     try:
         result = _emit(interpreter, op, args, kwargs)
@@ -273,7 +275,9 @@ def attribute(interpreter: Interpreter, value: Value, name: str) -> Value:
         return value.type.dtype
     if name == "ndim":
         return len(value.type.shape)
-    if name in ("T", "mT", "real", "imag"):
+    if name == "mT":
+        return interpreter.operator("transpose", (value, -2, -1), {})
+    if name in ("T", "real", "imag"):
         return interpreter.operator(name, (value,), {})
     if (name.isupper() and name not in RULES) or (name.startswith("_") and not name.endswith("_")):
         raise RaisedError("AttributeError", f"a tensor has no attribute {name}")
