@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kunport.errors import KunportError
+from kunport.uncollected import uncollected
 
 UNDERSTOOD, NOT_UNDERSTOOD, OTHER, FAILED = "understood", "not understood", "not analysed", "failed"
 
@@ -49,8 +50,9 @@ def read_row(model: str) -> Row:
     from kunport.description import describe
 
     try:
-        analysis = kunport.analyze(model)
-        description = describe(analysis.graph)
+        with uncollected():
+            analysis = kunport.analyze(model)
+            description = describe(analysis.graph, judged=False)
     except KunportError as error:
         return Row(model, OTHER, error.problem, sources=_own(model))
     except RecursionError:
