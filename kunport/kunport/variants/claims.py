@@ -12,7 +12,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Node
 
 from kunport.variants.feedforward import MLP, mlps
-from kunport.variants.gates import gate_of
+from kunport.variants.gates import Gate, gate_of, gate_of_mlp
 from kunport.variants.logits import logits
 from kunport.variants.model import VIEWS, Layer, Model
 from kunport.variants.paths import Projection, Site, projections_of, sites
@@ -97,13 +97,17 @@ def _of_site(site: Site) -> Iterator[int]:
         yield from (node.id for node in way.clips)
     yield from _products(layer.model, site.onward.projections)
     if (gate := gate_of(site)) is not None:
-        yield from (gate.product.id, gate.source.id)
-        yield from _products(layer.model, projections_of(layer, gate.source.id))
+        yield from _of_gate(layer, gate)
     if site.fact.selection is not None:
         yield from _of_selection(layer, site.fact.selection)
     if site.onward.differential is not None:  # the factor on the second part, which comes from parameters alone
         yield from layer.model.reads(site.onward.differential)
         yield from _of_parameters(layer)
+
+
+def _of_gate(layer: Layer, gate: Gate) -> Iterator[int]:
+    yield from (gate.product.id, gate.source.id)
+    yield from _products(layer.model, projections_of(layer, gate.source.id))
 
 
 def _of_parameters(layer: Layer) -> set[int]:
@@ -148,6 +152,8 @@ def _of_mlps(layer: Layer) -> Iterator[int]:
         if layer.router_parts or _form(each) == _form(found[0]):
             yield from _products(layer.model, each.projections)
             yield from each.products
+        if layer.facts.get("Experts") and (gate := gate_of_mlp(layer, each)) is not None:
+            yield from _of_gate(layer, gate)
 
 
 def _form(mlp: MLP) -> tuple[object, ...]:

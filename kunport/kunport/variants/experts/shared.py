@@ -1,7 +1,8 @@
 """The experts themselves: shared ones that every token uses, biases, and the activation.
 
 `experts.shared` counts experts that run beside the chosen ones, 0 without any; where several are one wide MLP, it is
-the number that the configuration gives.
+the number that the configuration gives. `experts.shared_gate` is the activation of a projection that their result is
+multiplied by (Qwen MoE), null without.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from kunport_codegen.expression import Expr, Scalar
 from kunport_codegen.facts import Experts
 
 from kunport.variants.feedforward import MLP, mlps
+from kunport.variants.gates import activation_of, gate_of_mlp
 from kunport.variants.model import Layer
 from kunport.variants.variant import Example, Found, Variant
 
@@ -21,6 +23,13 @@ def read(layer: Layer, fact: Experts) -> Found:
     shared = _count(layer, beside[0]) if beside else 0
     where = beside[0].fact.where if beside else fact.where
     yield "experts.shared", model.fact(shared, where, "shared_expert")
+    gate = gate_of_mlp(layer, beside[0]) if beside else None
+    if gate is None:
+        yield "experts.shared_gate", model.fact(None, where)
+    elif name := activation_of(model, gate):
+        yield "experts.shared_gate", model.fact(name, gate.product.where)
+    else:
+        yield "experts.shared_gate", model.opaque(gate.product, "a gate without an activation")
     biased = fact.gate_up_bias is not None or fact.down_bias is not None
     yield "experts.bias", model.fact(biased, fact.where)
     yield "experts.activation", model.fact(fact.activation, fact.where, r"act(ivation)?(_fn|_func(tion)?)?$|hidden_act")
@@ -46,6 +55,7 @@ def _factors(expr: Expr) -> list[Expr]:
 VARIANT = Variant(
     keys={
         "experts.shared": "0, or the number of shared experts",
+        "experts.shared_gate": "null, or the activation's name",
         "experts.bias": "true or false",
         "experts.activation": "the activation's name",
     },
@@ -53,6 +63,8 @@ VARIANT = Variant(
     read=read,
     examples=(
         Example("mixtral", 0, "experts.shared"),
+        Example("qwen2_moe", "sigmoid", "experts.shared_gate"),
+        Example("deepseek_v3", None, "experts.shared_gate", layer=3),
         Example("mixtral", False, "experts.bias"),
         Example("mixtral", "silu", "experts.activation"),
     ),
