@@ -1,5 +1,6 @@
 """What is said about custom code is right, or is said to be opaque: never wrong, never left out."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -10,20 +11,31 @@ from kunport.variants import read_facts
 UNSEEN = {("einops_rearrange", 1)}
 
 
+# Of the 838 facts that are labelled, as many are opaque or unseen; fewer is better.
+OPAQUE = 193
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_facts_are_right_or_opaque(name: str) -> None:
-    fixture = Fixture(name)
+    wrong = {key: fact for key, value, fact in _labelled(name) if _is_wrong(fact, value)}
+    assert wrong == {}
+
+
+def test_no_more_facts_are_opaque_than_were() -> None:
+    facts = [fact for name in NAMES for _, _, fact in _labelled(name, UNSEEN)]
+    assert sum(fact is None or fact["status"] == "opaque" for fact in facts) <= OPAQUE
+
+
+def _labelled(name: str, unseen: Iterable[Any] = ()) -> Iterator[tuple[Any, Any, dict[str, Any] | None]]:
+    """Place and key, the labelled value, and what is stated, of places that are seen and those of ``unseen``."""
+    labels = Fixture(name).expected["facts"]
     facts = read_facts(analyzed(name).graph).as_dict()
     stated = {layer: kind["facts"] for kind in facts["layers"] for layer in kind["layers"]}
-    expected = [(layer, group["facts"]) for group in fixture.expected["facts"]["layers"] for layer in group["layers"]]
-    wrong = {}
-    for place, keys in [*expected, ("model", fixture.expected["facts"]["model"])]:
+    layers = [(layer, group["facts"]) for group in labels["layers"] for layer in group["layers"]]
+    for place, keys in [*layers, ("model", labels["model"])]:
         found = facts["model"] if place == "model" else stated.get(place, {})
-        for key, (value, _) in keys.items():
-            fact = found.get(key)
-            if (name, place) not in UNSEEN and _is_wrong(fact, value):
-                wrong[place, key] = fact
-    assert wrong == {}
+        if (name, place) not in UNSEEN or (name, place) in unseen:
+            yield from (((place, key), value, found.get(key)) for key, (value, _) in keys.items())
 
 
 def _is_wrong(fact: dict[str, Any] | None, value: Any) -> bool:
