@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,24 @@ def plain(checkpoint: str) -> Any:
     }
 
 
+def accelerators(checkpoint: str) -> Any:
+    """What the platforms of accelerators name, resolved as vLLM would; no device is touched."""
+    from kunport_runtime.engine.platforms.accelerator import CudaPlatform, KunlunPlatform
+    from vllm.utils.import_utils import resolve_obj_by_qualname
+
+    found = {}
+    for platform in (CudaPlatform(), KunlunPlatform()):
+        paths = [platform.worker, platform.get_device_communicator_cls(), platform.get_punica_wrapper()]
+        found[platform.device.name] = {
+            "classes": [resolve_obj_by_qualname(path).__name__ for path in paths],
+            "out_of_tree": platform.is_out_of_tree() and not platform.is_cuda_alike(),
+            "type": platform.device_type,
+            "ray": platform.ray_device_key,
+            "variable": platform.device_control_env_var,
+        }
+    return found
+
+
 def pressed(checkpoint: str) -> Any:
     """Prefixes are shared, prompts read in pieces, and requests preempted for want of cache."""
     llm = engine(checkpoint, max_num_batched_tokens=32, kv_cache_memory_bytes=12 * 65536)
@@ -128,10 +148,52 @@ def poor(checkpoint: str) -> Any:
     return {"error": ""}
 
 
+def tuned(checkpoint: str) -> Any:
+    """A batch of which half runs with LoRA weights, against the model with these added to its own."""
+    import torch
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM
+    from vllm import SamplingParams
+    from vllm.lora.request import LoRARequest
+
+    rank, alpha, random = 8, 16, torch.Generator().manual_seed(1)
+    kinds = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    weights = {}
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] in kinds:
+            down = torch.randn(rank, module.in_features, generator=random) / 2
+            up = torch.randn(module.out_features, rank, generator=random) / 2
+            weights |= {f"base_model.model.{name}.lora_A.weight": down, f"base_model.model.{name}.lora_B.weight": up}
+            module.weight.data += alpha / rank * up @ down
+    folder = Path("lora")
+    folder.mkdir()
+    save_file(weights, folder / "adapter_model.safetensors")
+    settings = {"peft_type": "LORA", "r": rank, "lora_alpha": alpha, "target_modules": kinds, "bias": "none"}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    prompt = prompts(model.config.vocab_size)[3]
+    expected = model.generate(torch.tensor([prompt]), max_new_tokens=TOKENS, do_sample=False, eos_token_id=None)
+
+    llm = engine(checkpoint, enable_lora=True, max_lora_rank=rank)
+    parameters = SamplingParams(max_tokens=TOKENS, ignore_eos=True, detokenize=False, temperature=0.0)
+    requests = [None, LoRARequest("tuned", 1, str(folder.resolve()))]
+    outputs = llm.generate([{"prompt_token_ids": prompt}] * 2, parameters, use_tqdm=False, lora_request=requests)
+    plain, with_weights = (list(output.outputs[0].token_ids) for output in outputs)
+    return {"plain": plain, "tuned": with_weights, "expected": expected[0, len(prompt) :].tolist()}
+
+
 def parallel(checkpoint: str) -> Any:
-    """Two ranks, a process each."""
+    """Two ranks, a process each; in the end one of them dies."""
     llm = engine(checkpoint, enable_prefix_caching=False, tensor_parallel_size=2)
-    return {"greedy": answers(llm, **GREEDY), "seeded": answers(llm, **SEEDED)}
+    found = {"greedy": answers(llm, **GREEDY), "seeded": answers(llm, **SEEDED)}
+    worker = llm.collective_rpc("kunport_process")[1]
+    os.kill(worker, signal.SIGKILL)
+    begin = time.monotonic()
+    try:
+        answers(llm, **GREEDY)
+    except Exception as error:
+        found["killed"] = f"{type(error).__name__}: {error}"
+    return found | {"seconds": time.monotonic() - begin}
 
 
 def layers(checkpoint: str) -> Any:

@@ -12,7 +12,7 @@ import kunport
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
 
-SCENARIOS = ("reference", "layers", "plain", "pressed", "asleep", "poor", "parallel")
+SCENARIOS = ("reference", "layers", "accelerators", "plain", "pressed", "asleep", "poor", "tuned", "parallel")
 ENVIRONMENT = {
     "KUNPORT_DEVICE": "cpu",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -71,6 +71,17 @@ def test_layers_compute_what_vllms_do(found):
     assert max(errors.values()) < 1e-5, errors
 
 
+@pytest.mark.parametrize(("device", "communicator"), [("cuda", "CudaCommunicator"), ("kunlun", "KunlunCommunicator")])
+def test_the_platforms_of_accelerators_name_what_exists(found, device, communicator):
+    assert found["accelerators"][device] == {
+        "classes": ["AcceleratorWorker", communicator, "LoraWeights"],
+        "out_of_tree": True,
+        "type": "cuda",
+        "ray": "GPU",
+        "variable": "CUDA_VISIBLE_DEVICES",
+    }
+
+
 def test_shared_prefixes_pieces_and_preemption_change_nothing(found):
     pressed = found["pressed"]
     assert pressed["preemptions"] > 0
@@ -85,9 +96,20 @@ def test_a_seed_gives_the_same_sample_in_any_company(found):
     assert tokens(found["pressed"]["seeded"]) == plain
 
 
+def test_lora_weights_of_one_request_do_not_touch_another(found):
+    tuned = found["tuned"]
+    assert tuned["plain"] == found["reference"][3]["tokens"]
+    assert tuned["tuned"] == tuned["expected"] != tuned["plain"]
+
+
 def test_two_ranks_answer_as_one(found):
     check(found["parallel"]["greedy"], found["reference"])
     assert tokens(found["parallel"]["seeded"]) == tokens(found["plain"]["seeded"])
+
+
+def test_a_worker_that_dies_is_noticed(found):
+    assert found["parallel"]["seconds"] < 10
+    assert found["parallel"]["killed"]
 
 
 def test_memory_is_accounted_for_and_survives_a_sleep(found):

@@ -46,11 +46,6 @@ class AcceleratorPlatform(KunportPlatform):
     def get_static_graph_wrapper_cls(cls) -> str:
         return "vllm.compilation.cuda_graph.CUDAGraphWrapper"
 
-    @classmethod
-    def get_punica_wrapper(cls) -> str:
-        # In plain torch, for any device; the one for GPUs needs vLLM's own Triton kernels to compile.
-        return "vllm.lora.punica_wrapper.punica_cpu.PunicaWrapperCPU"
-
 
 class CudaPlatform(AcceleratorPlatform):
     device = CudaDevice()

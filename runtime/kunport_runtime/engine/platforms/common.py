@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ATTENTION = "kunport_runtime.engine.attention.backend.PagedAttentionBackend"
 COMMUNICATOR = "kunport_runtime.engine.communicator"
+LORA = "kunport_runtime.engine.lora.LoraWeights"
 FLOATS = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -90,6 +91,10 @@ class KunportPlatform(Platform):
     @classmethod
     def get_device_communicator_cls(cls) -> str:
         return f"{COMMUNICATOR}.{cls.device.name.capitalize()}Communicator"
+
+    @classmethod
+    def get_punica_wrapper(cls) -> str:
+        return LORA
 
     @classmethod
     def import_ir_kernels(cls) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from kunport_runtime.engine.layers.naming import name_layers
 from kunport_runtime.engine.layers.registration import register_layers
 from kunport_runtime.engine.settings import reference_only
+from kunport_runtime.operators.account_files import VARIABLE as ACCOUNT_VARIABLE
+from kunport_runtime.operators.account_files import write_account
 from kunport_runtime.operators.accounting import ledger
 from kunport_runtime.operators.dispatch import dispatcher
 from kunport_runtime.operators.policy import REFERENCE_ONLY
@@ -26,6 +30,16 @@ class WorkerAdditions:
     def load_model(self: Any, **options: Any) -> None:
         super().load_model(**options)  # type: ignore[misc]
         name_layers(self.get_model())
+
+    def shutdown(self: Any) -> None:
+        """Leave the account of operators before vLLM ends the process, which it may do without asking it."""
+        super().shutdown()  # type: ignore[misc]
+        if folder := os.environ.get(ACCOUNT_VARIABLE):
+            write_account(ledger, Path(folder))
+
+    def kunport_process(self) -> int:
+        """The id of this worker's process (``collective_rpc``)."""
+        return os.getpid()
 
     def kunport_operators(self, clear: bool = False) -> list[dict[str, Any]]:
         """What ran in this worker: a dictionary for each record of the account (``collective_rpc``)."""

@@ -56,6 +56,7 @@ class CpuWorker(WorkerAdditions, CPUWorker):
         if plan.weights:
             self.pools.pool("weights").reserve(plan.weights)
         super().load_model(**options)
+        self.pools.trim()
 
     def _maybe_get_memory_pool_context(self, tag: str) -> AllocateIn:
         return self.pools.allocate(tag)
