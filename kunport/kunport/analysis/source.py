@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+import sys
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,6 +28,7 @@ _TOKENS = re.compile(
 )
 _DEFINITION = re.compile(r"(?:async\s+)?(class|def)\s+(\w+)")
 _ASSIGNMENT = re.compile(r"(\w+)\s*(?::[^=\n]*)?=(?!=)")
+_VERSION = ".".join(map(str, sys.version_info[:2]))  # the syntax that its own parser takes
 _CONTINUATIONS = {"else", "elif", "except", "finally"}
 
 
@@ -126,7 +128,8 @@ class SourceFile:
         except SyntaxError as error:
             line = error.lineno or self.text[: max(self.text.find("\0"), 0)].count("\n") + 1
             raise KunportError(
-                f"{self.path}, line {line}, is not valid Python: {error.msg}.", "Correct that line."
+                f"{self.path}, line {line}, is not valid Python {_VERSION}: {error.msg}.",
+                "Correct that line; where a newer Python would take it, write it as this one does.",
             ) from None
 
     def _too_deep(self, line: int) -> KunportError:
