@@ -32,10 +32,10 @@ class WorkerAdditions:
         name_layers(self.get_model())
 
     def shutdown(self: Any) -> None:
-        """Leave the account of operators before vLLM ends the process, which it may do without asking it."""
-        super().shutdown()  # type: ignore[misc]
+        """Leave the account of operators first: vLLM ends a process that takes its time."""
         if folder := os.environ.get(ACCOUNT_VARIABLE):
             write_account(ledger, Path(folder))
+        super().shutdown()  # type: ignore[misc]
 
     def kunport_process(self) -> int:
         """The id of this worker's process (``collective_rpc``)."""
