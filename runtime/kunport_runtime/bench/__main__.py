@@ -7,7 +7,7 @@ import argparse
 import gc
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,11 +18,7 @@ from kunport_runtime.bench.rounds import Measurement, run
 from kunport_runtime.bench.trial import Trial
 from kunport_runtime.providers.triton import tuning
 
-GROUPS: dict[str, Callable[[], Iterator[Trial]]] = {
-    "decode": attention_trials.decode_trials,
-    "prefill": attention_trials.prefill_trials,
-    "rows": row_trials.row_trials,
-}
+GROUPS = ("decode", "prefill", "rows")
 
 
 def main() -> None:
@@ -32,6 +28,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=500, help="stop sweeping after so long")
     parser.add_argument("--finalists", type=int, default=2, help="candidates that take turns with the peers")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each")
+    parser.add_argument("--only", default="", help="of the rows: operators that have this in their names")
     parser.add_argument("--check", action="store_true", help="first run every case of the contracts")
     options = parser.parse_args()
     groups = options.groups or list(GROUPS)
@@ -42,7 +39,7 @@ def main() -> None:
     if {"decode", "prefill"} & set(groups):
         jobs += list(attention_trials.compilations())
     if "rows" in groups:
-        jobs += list(row_trials.compilations())
+        jobs += list(row_trials.compilations(options.only))
     for error in ahead.compile_in_parallel(jobs):
         print(f"  does not compile: {error}")
     print(f"{len(jobs)} compiled in {time.monotonic() - begin:.0f} s on {torch.cuda.get_device_name()}", flush=True)
@@ -51,7 +48,7 @@ def main() -> None:
     measurements: list[Measurement] = []
     table: dict[str, list[dict[str, object]]] = {}
     for group in groups:
-        for trial in GROUPS[group]():
+        for trial in _trials(group, options.only):
             results = run(trial, options.finalists, options.rounds, begin + options.seconds)
             measurements += results
             _print(trial, results)
@@ -68,13 +65,21 @@ def main() -> None:
     print(f"done in {time.monotonic() - begin:.0f} s")
 
 
+def _trials(group: str, only: str) -> Iterator[Trial]:
+    if group == "decode":
+        return attention_trials.decode_trials()
+    if group == "prefill":
+        return attention_trials.prefill_trials()
+    return row_trials.row_trials(only)
+
+
 def _print(trial: Trial, results: list[Measurement]) -> None:
     """One line: the copy or cuDNN, then ours, best first, as rate, share of that peer and spread."""
     unit = "TB/s" if trial.unit == "bytes" else "TFLOP/s"
     digits = 3 if trial.unit == "bytes" else 0
     peer = next((each.rate for each in results if each.contender in ("copy", "cuDNN")), None)
     cells = []
-    for each in results[:6]:
+    for each in [*results[:4], *(each for each in results[4:] if each.config is None)]:
         share = f" ({each.rate / peer:.3f})" if peer else ""
         cells.append(
             f"{each.contender} {each.rate:.{digits}f}{share}"

@@ -8,6 +8,7 @@ from itertools import product
 import torch
 
 from kunport_runtime.bench.attention import Batch, expected
+from kunport_runtime.bench.peers import vllm_attention
 from kunport_runtime.bench.rounds import copy_of
 from kunport_runtime.bench.trial import Contender, Trial, relative_error
 from kunport_runtime.providers.triton import tuning
@@ -114,7 +115,8 @@ def decode_trials() -> Iterator[Trial]:
                 "paged_decode", f"{label}, page {page}", batch, arguments,
                 {"programs": programs, "keys": max(lengths), "page": page},
                 partial(decode, arguments),
-                decode_configs(page, programs, parts), [0, len(lengths) // 2, len(lengths) - 1], [copy],
+                decode_configs(page, programs, parts), [0, len(lengths) // 2, len(lengths) - 1],
+                [copy, *vllm_attention(arguments)],
             )  # fmt: skip
 
 
@@ -132,7 +134,7 @@ def prefill_trials(pages: Sequence[int] = (16, 64, 128)) -> Iterator[Trial]:
             yield _trial(
                 "paged_prefill", f"{label}, page {page}", batch, arguments,
                 {"page": page, "queries": arguments.max_query_len, "keys": arguments.max_seq_len, "size": 128},
-                partial(prefill, arguments), prefill_configs(page), sample, peers,
+                partial(prefill, arguments), prefill_configs(page), sample, [*peers, *vllm_attention(arguments)],
             )  # fmt: skip
 
 

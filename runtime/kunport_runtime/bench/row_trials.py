@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from kunport_runtime.bench import peers
 from kunport_runtime.bench.rounds import copy_of
-from kunport_runtime.bench.trial import Contender, Trial, relative_error
+from kunport_runtime.bench.trial import Trial, relative_error
 from kunport_runtime.operators.registry import registry
 from kunport_runtime.providers.triton.tuning import Config, forced
 
@@ -112,9 +113,11 @@ FORMS: list[tuple[str, str, Callable[..., tuple[Arguments, int]], dict[str, str]
 ]
 
 
-def compilations() -> Iterator[Callable[[], None]]:
-    """What compiles every kernel of the trials, on few rows of the host."""
+def compilations(only: str = "") -> Iterator[Callable[[], None]]:
+    """What compiles every kernel of those trials, on few rows of the host."""
     for operator, _, make, options, candidates in FORMS:
+        if only not in operator:
+            continue
         for size in sorted({size for _, size in SHAPES}):
             for config in candidates:
                 yield partial(_compile, operator, make, size, options, config)
@@ -133,9 +136,11 @@ def launcher(operator: str) -> Callable[..., None]:
     return registry.implementations(operator)["triton"].load()
 
 
-def row_trials() -> Iterator[Trial]:
-    """Every operator on every shape."""
+def row_trials(only: str = "") -> Iterator[Trial]:
+    """Every operator whose name has `only` in it, on every shape."""
     for operator, form, make, options, candidates in FORMS:
+        if only not in operator:
+            continue
         for rows, size in SHAPES:
             arguments, moved = make(rows, size, "cuda", **options)
             label = f"{form} {rows:,} x {size:,}".strip()
@@ -168,21 +173,9 @@ def _trial(
 
     return Trial(
         operator, label, torch.bfloat16, shape, moved, "bytes", lambda: launch(**arguments), candidates, reset, error,
-        peers=[copy_of(moved), *_peers(operator, arguments)],
+        peers=[copy_of(moved), *peers.of_rows(operator, arguments)],
     )  # fmt: skip
 
 
 def _nan_last(error: float) -> float:
     return float("inf") if error != error else error
-
-
-def _peers(operator: str, arguments: Arguments) -> list[Contender]:
-    functional = torch.nn.functional
-    x, weight = arguments.get("x"), arguments.get("weight")
-    if x is None:
-        return []
-    if operator == "rms_norm":
-        return [Contender("torch", lambda: functional.rms_norm(x, x.shape[1:], weight, 1e-6))]
-    if operator == "layer_norm":
-        return [Contender("torch", lambda: functional.layer_norm(x, x.shape[1:], weight, arguments["bias"], 1e-6))]
-    return []

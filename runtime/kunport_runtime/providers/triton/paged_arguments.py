@@ -6,6 +6,7 @@ import torch
 import triton
 
 from kunport_runtime.providers.triton.softmax import LOG2E
+from kunport_runtime.providers.triton.tuning import Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,17 @@ class PagedArguments:
     def group(self) -> int:
         """Query heads a key-value head."""
         return self.query.shape[1] // self.key_heads
+
+    def fitted(self, config: Config) -> Config:
+        """Smaller tiles, fewer stages and more warps where heads are wider than the 256 bytes that tables are for."""
+        width = max(self.key_cache.shape[3], self.value_cache.shape[3]) * self.query.element_size()
+        times = triton.next_power_of_2(width) // 256
+        if times <= 1:
+            return config
+        tiles = {
+            name: max(min(config[name], 16), config[name] // times) for name in ("rows", "block") if name in config
+        }
+        return config | tiles | {"stages": min(config["stages"], 3), "warps": min(config["warps"] * times, 8)}
 
     def strides(self) -> tuple[int, ...]:
         """Strides in the order that the kernels take them; the last dimension of every tensor has stride 1."""

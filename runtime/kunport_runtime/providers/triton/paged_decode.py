@@ -191,6 +191,7 @@ def decode(arguments: PagedArguments) -> None:
     config = tuning.lookup(
         "paged_decode", a.key_cache.dtype, a.query.device, DEFAULTS, programs=programs, keys=longest, page=a.page
     )
+    config = a.fitted(config)
     constants = a.constants()
     parts = splits(programs, longest, config)
     partial = totals = peaks = a.out

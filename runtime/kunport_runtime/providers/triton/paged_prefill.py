@@ -212,6 +212,7 @@ def prefill(arguments: PagedArguments, skip_single: bool = False) -> None:
         "paged_prefill", a.key_cache.dtype, a.query.device, DEFAULTS,
         page=a.page, queries=a.max_query_len, keys=a.max_seq_len, size=a.query.shape[2],
     )  # fmt: skip
+    config = a.fitted(config)
     rows, block = config["rows"], config["block"]
     pack = min(a.group, rows)
     head_tiles = a.key_heads * -(-a.group // pack)
