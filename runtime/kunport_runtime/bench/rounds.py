@@ -38,7 +38,7 @@ def copy_of(size: int) -> Contender:
 
 
 def run(trial: Trial, finalists: int, rounds: int, deadline: float) -> list[Measurement]:
-    """The trial's finalists and peers, best first; what is wrong is reported and takes no part."""
+    """Finalists and peers, best first, then what was only swept; what is wrong is reported and takes no part."""
     swept: list[tuple[float, float, Contender]] = []
     for config in trial.candidates:
         if time.monotonic() > deadline:
@@ -71,11 +71,11 @@ def run(trial: Trial, finalists: int, rounds: int, deadline: float) -> list[Meas
         )
         for error, each in turns
     ]
-    results += [
+    results.sort(key=lambda each: -each.rate)
+    return results + [
         Measurement(trial.operator, trial.label, each.name, each.config, [trial.rate(each, ms)], error)
         for ms, error, each in swept[finalists:]
     ]
-    return sorted(results, key=lambda each: -each.rate)
 
 
 def _judge(trial: Trial, contender: Contender) -> float:
