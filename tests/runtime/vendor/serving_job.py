@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-TOKENS = 12
+TOKENS = 5
 SAMPLING = {
     "greedy": {"temperature": 0.0},
     "seeded": {"temperature": 0.9, "top_k": 30, "top_p": 0.95, "seed": 5},
@@ -25,7 +25,7 @@ def prompts(vocabulary: int) -> list[list[int]]:
         return torch.randint(0, vocabulary, (count,), generator=random).tolist()
 
     common = draw(40)
-    return [common + draw(5), common + draw(30), draw(33), draw(90), *(draw(1 + index % 7) for index in range(40))]
+    return [common + draw(5), common + draw(30), draw(33), draw(90), *(draw(1 + index % 7) for index in range(30))]
 
 
 def main() -> None:

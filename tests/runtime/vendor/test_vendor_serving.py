@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,45 +28,44 @@ RUNS = {
     "earlier": {"KUNPORT_DEVICE": "kunlun", "KUNPORT_SIMULATOR": "xtorch_ops"},
 }
 VENDORS = {"cache_write", "fused_add_rms_norm", "paged_attention", "rms_norm", "rotary_embedding"}
-MODELS = {
-    "llama": VENDORS | {"gated_activation"},
-    "mixtral": VENDORS | {"expert_routing", "fused_experts"},
+# A model, the generation of wheels that it is served with, and what of it runs on the vendor's operators.
+SERVED = {
+    "llama": ("earlier", VENDORS | {"gated_activation"}),
+    "mixtral": ("vendor", VENDORS | {"expert_routing", "fused_experts"}),
 }
 
 
-@pytest.fixture(scope="module", params=MODELS)
-def served(request, tmp_path_factory):
-    """The model's name, and what each run found."""
+@pytest.fixture(scope="module", params=SERVED)
+def served(request, tmp_path_factory, untraced):
+    """The model's name, what was found with the references, and what on the vendor's operators."""
     folder = tmp_path_factory.mktemp(request.param)
     checkpoint = kunport.tiny(request.param, folder / "checkpoint")
     kunport.generate_adapter(kunport.analyze(checkpoint), folder / "adapters")
-    found = {}
-    for run, variables in RUNS.items():
-        environment = {**os.environ, **COMMON, **variables}
+    found = []
+    for run in ("torch", SERVED[request.param][0]):
+        environment = untraced | COMMON | RUNS[run]
         environment |= {"KUNPORT_ADAPTER_PATH": str(folder / "adapters"), "KUNPORT_CACHE": str(folder / "cache")}
         job = Path(__file__).with_name("serving_job.py")
         answers = folder / f"{run}.json"
         subprocess.run([sys.executable, str(job), str(checkpoint), str(answers)], check=True, env=environment)
-        found[run] = json.loads(answers.read_text())
-    return request.param, found
+        found.append(json.loads(answers.read_text()))
+    return request.param, *found
 
 
-@pytest.mark.parametrize("run", ["vendor", "earlier"])
-def test_the_tokens_are_those_of_the_references(served, run):
-    model, found = served
-    assert found[run]["model"] == found["torch"]["model"]
-    assert model in found[run]["model"]
-    assert found[run]["device"].startswith("simulator of kunlun")
+def test_the_tokens_are_those_of_the_references(served):
+    model, reference, vendor = served
+    assert vendor["model"] == reference["model"]
+    assert model in vendor["model"]
+    assert vendor["device"].startswith("simulator of kunlun")
     for sampling in ("greedy", "seeded"):
-        assert found[run][sampling] == found["torch"][sampling]
+        assert vendor[sampling] == reference[sampling]
 
 
-@pytest.mark.parametrize("run", ["vendor", "earlier"])
-def test_what_the_vendor_has_ran_on_it_alone(served, run):
-    model, found = served
+def test_what_the_vendor_has_ran_on_it_alone(served):
+    model, reference, vendor = served
     by_operator = {}
-    for operator, provider, _ in found[run]["ran"]:
+    for operator, provider, _ in vendor["ran"]:
         by_operator.setdefault(operator, set()).add(provider)
-    assert {operator for operator, providers in by_operator.items() if providers == {"vendor"}} == MODELS[model]
+    assert {operator for operator, providers in by_operator.items() if providers == {"vendor"}} == SERVED[model][1]
     assert {operator for operator, providers in by_operator.items() if providers == {"torch"}} == {"sample"}
-    assert {provider for _, provider, _ in found["torch"]["ran"]} == {"torch"}
+    assert {provider for _, provider, _ in reference["ran"]} == {"torch"}
