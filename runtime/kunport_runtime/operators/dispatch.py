@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from kunport_runtime.memory.exhaustion import is_out_of_memory
 from kunport_runtime.operators.account_files import VARIABLE as ACCOUNT_VARIABLE
 from kunport_runtime.operators.account_files import keep_account
 from kunport_runtime.operators.accounting import Decision, Failure, Ledger, ledger
@@ -117,11 +118,9 @@ class Dispatcher:
         copies = self._copy_updated(decision, call) if new else {}
         try:
             decision.function(**call.arguments)
-        except torch.OutOfMemoryError:
-            raise  # of the device, not of the kernel
         except Exception as error:
-            if decision.provider == REFERENCE:
-                raise
+            if decision.provider == REFERENCE or is_out_of_memory(error):
+                raise  # memory is wanting whoever computes
             self._take_out_of_service(decision, call, f"{type(error).__name__}: {error}")
             if call.contract.updated and not copies:
                 raise OperatorFailedError(

@@ -57,7 +57,8 @@ def answers(llm: Any, **sampling: Any) -> list[dict[str, Any]]:
     for output in outputs:
         tokens = list(output.outputs[0].token_ids)
         logprobs = [step[token].logprob for token, step in zip(tokens, output.outputs[0].logprobs, strict=True)]
-        found.append({"tokens": tokens, "logprobs": logprobs, "cached": output.num_cached_tokens})
+        ended = [output.outputs[0].finish_reason, output.outputs[0].stop_reason]
+        found.append({"tokens": tokens, "logprobs": logprobs, "cached": output.num_cached_tokens, "ended": ended})
     return found
 
 
@@ -146,6 +147,48 @@ def poor(checkpoint: str) -> Any:
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
     return {"error": ""}
+
+
+def exhausted(checkpoint: str) -> Any:
+    """Memory is wanting for more than two requests at once, and for a request beyond 100 tokens even alone."""
+    import torch
+    from kunport_runtime.operators.dispatch import dispatcher
+    from kunport_runtime.operators.implementation import Implementation
+    from kunport_runtime.operators.policy import Policy, Rule
+
+    reference, failures = dispatcher.registry.contract("paged_attention").reference, []
+
+    def attend(**arguments: Any) -> None:
+        if len(arguments["seq_lens"]) > 2 or int(arguments["seq_lens"].max()) > 100:
+            failures.append(len(arguments["seq_lens"]))
+            torch.empty(1 << 50)
+        reference(**arguments)
+
+    llm = engine(checkpoint, max_num_batched_tokens=48)
+    dispatcher.registry.register(Implementation("paged_attention", "hungry", attend))
+    dispatcher.use(Policy(probe=False))
+    found = {"greedy": answers(llm, **GREEDY), "seeded": answers(llm, **SEEDED), "failures": failures.copy()}
+    dispatcher.use(Policy(probe=False, operators={"paged_attention": Rule(deny=("hungry",))}))
+    scheduler = type(llm.llm_engine.engine_core.engine_core.scheduler).__name__
+    return found | {
+        "scheduler": scheduler,
+        "after": answers(llm, **GREEDY),
+        "out_of_service": len(dispatcher.ledger.failures),
+    }
+
+
+def overlapped(checkpoint: str) -> Any:
+    """The same where a batch is scheduled while another runs, as on accelerators."""
+    from vllm.platforms.cpu import CpuPlatform
+
+    configure = CpuPlatform.check_and_update_config.__func__
+
+    def overlap(platform: Any, vllm_config: Any) -> None:
+        configure(platform, vllm_config)
+        vllm_config.scheduler_config.async_scheduling = True
+
+    CpuPlatform.check_and_update_config = classmethod(overlap)
+    return exhausted(checkpoint)
 
 
 def tuned(checkpoint: str) -> Any:

@@ -12,7 +12,18 @@ import kunport
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
 
-SCENARIOS = ("reference", "layers", "accelerators", "plain", "pressed", "asleep", "poor", "tuned", "parallel")
+SCENARIOS = (
+    "reference",
+    "layers",
+    "accelerators",
+    "plain",
+    "pressed",
+    "asleep",
+    "poor",
+    "exhausted",
+    "tuned",
+    "parallel",
+)
 ENVIRONMENT = {
     "KUNPORT_DEVICE": "cpu",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -127,3 +138,20 @@ def test_memory_is_accounted_for_and_survives_a_sleep(found):
 def test_a_budget_that_is_too_small_is_refused_by_name(found):
     assert "MemoryBudgetError: This model needs about" in found["poor"]["error"]
     assert "the memory budget is 1.00 MiB" in found["poor"]["error"]
+
+
+@pytest.mark.parametrize(("scenario", "scheduler"), [("exhausted", "Scheduler"), ("overlapped", "AsyncScheduler")])
+def test_memory_that_is_wanting_fails_a_request_only_where_it_runs_alone(found, scenario, scheduler):
+    exhausted = found[scenario]
+    assert exhausted["scheduler"] == scheduler
+    assert max(exhausted["failures"]) > 2
+    assert not exhausted["out_of_service"]
+    for sampling, expected in (("greedy", found["reference"]), ("seeded", found["plain"]["seeded"])):
+        *others, longest = exhausted[sampling]
+        check(others, expected[:-1])
+        assert {answer["ended"][0] for answer in others} == {"length"}
+        reason, message = longest["ended"]
+        assert reason == "error"
+        assert message.startswith("Out of memory: this request needs more than is left, even alone.")
+        assert longest["tokens"] == expected[-1]["tokens"][: len(longest["tokens"])]
+    check(exhausted["after"], found["reference"])

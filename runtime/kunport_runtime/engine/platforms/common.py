@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ATTENTION = "kunport_runtime.engine.attention.backend.PagedAttentionBackend"
 COMMUNICATOR = "kunport_runtime.engine.communicator"
+SCHEDULERS = "kunport_runtime.engine.exhaustion"
 LORA = "kunport_runtime.engine.lora.LoraWeights"
 FLOATS = (torch.bfloat16, torch.float16, torch.float32)
 
@@ -74,6 +75,9 @@ class KunportPlatform(Platform):
         if vllm_config.parallel_config.worker_cls == "auto":
             vllm_config.parallel_config.worker_cls = cls.worker
         super().check_and_update_config(vllm_config)
+        if vllm_config.scheduler_config.scheduler_cls is None:  # after the platform decided whether it is the async one
+            kind = "AsyncScheduler" if vllm_config.scheduler_config.async_scheduling else "Scheduler"
+            vllm_config.scheduler_config.scheduler_cls = f"{SCHEDULERS}.{kind}"
 
     @classmethod
     def get_attn_backend_cls(
