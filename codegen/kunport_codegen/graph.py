@@ -136,8 +136,9 @@ class Module:
 
     ``leaf`` is the torch.nn class at the root of it, if that class computes (``Linear``), else None. ``attributes``
     are the plain values and scalars that its constructor stored (``head_dim``, ``eps``, ``scaling``) or, for leaves,
-    was called with. ``parameters`` are names of its own tensors, ``floats`` the plain ones among the arguments that the
-    source builds it with: a constant of an attribute that is not among them is the class's own default.
+    was called with. ``where`` is the line of its class, ``made`` the one that made it. ``parameters`` are names of its
+    own tensors, ``floats`` the plain ones among the arguments that the source builds it with: a constant of an
+    attribute that is not among them is the class's own default.
     """
 
     path: str
@@ -148,6 +149,7 @@ class Module:
     parameters: list[str] = field(default_factory=list)
     children: list[str] = field(default_factory=list)
     floats: tuple[float, ...] = ()
+    made: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,21 @@ class Guard:
     expr: Expr
     outcome: Any
     where: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Lines of a file, ``first`` to ``last``, that run as they do because of the values of configuration fields.
+
+    They are a branch that was taken, what follows one that would have returned, or a statement that looks something up
+    by the name that a field gives. ``either`` are names that other lines of the function use, too.
+    """
+
+    fields: tuple[str, ...]
+    file: str
+    first: int
+    last: int
+    either: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +220,7 @@ class Graph:
         parameters: every tensor of the state, by path.
         tied: pairs (path, path it shares its tensor with).
         guards: decisions that the configuration took.
+        choices: the lines that such decisions chose.
         renames: how checkpoint names differ from module names.
         sources: file -> SHA-256 of its bytes, of every file read.
         notes: what the analysis wants a reader to know (a branch not taken on a size, say).
@@ -221,6 +239,7 @@ class Graph:
     parameters: dict[str, Parameter] = field(default_factory=dict)
     tied: list[tuple[str, str]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
     renames: list[Rename] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

@@ -212,6 +212,7 @@ def graph_of(made: Construction, output: Value) -> Graph:
         parameters=tree.parameters,
         tied=tied_tensors(interpreter, tree),
         guards=trace.guards,
+        choices=trace.choices,
         sources={name: file.digest for name, file in sorted(interpreter.names.files.items())},
         notes=trace.notes,
         sizes=list(trace.sizes.values()),

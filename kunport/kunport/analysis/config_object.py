@@ -32,6 +32,7 @@ _RUN = {
     "pretraining_tp": 1,
 }
 configuration.members.update(_RUN)
+_SLICES = "pretraining_tp"
 
 
 def configuration_object(
@@ -77,7 +78,10 @@ def _object(interpreter: Interpreter, cls: Class, config: dict[str, Any], path: 
             instance.attributes[name] = _value(interpreter, value, inner)
     # Where the class is not Transformers', fields of the run are only seen by who asks for them.
     own = not is_subclass(cls, BASE)
-    instance.attributes.update({key: each for key, each in _RUN.items() if not own or key in config})
+    run = {key: each for key, each in _RUN.items() if not own or key in config}
+    if config.get(_SLICES) == run.get(_SLICES):
+        run.pop(_SLICES, None)  # the field itself, so that what is decided on it is known to be
+    instance.attributes.update(run)
     if (layers := instance.attributes.pop("per_layer_config", None)) is not None:
         interpreter.set_attribute(instance, "per_layer_config", layers)  # its setter derives what each layer reads
     return instance

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from kunport_codegen.expression import Expr, fields_of, symbols_of
-from kunport_codegen.graph import Body, Frame, Guard, Location, Node
+from kunport_codegen.graph import Body, Choice, Frame, Guard, Location, Node
 
 from kunport.analysis.shapes import TensorType
+
+# The place of a layer's own entry in a field.
+INDEXED = re.compile(r"\[\d+\]")
 
 
 class Trace:
@@ -22,6 +26,7 @@ class Trace:
         sizes: decisions that were taken on sizes.
         constructed: the constructor's nodes by id, once the model is there.
         decisions: every decision taken, if someone keeps them: expression, outcome and line.
+        taken: the decisions on the configuration so far: expression and line.
     """
 
     def __init__(self) -> None:
@@ -34,7 +39,9 @@ class Trace:
         self.decisions: list[tuple[Expr, Any, Location]] | None = None
         self._made: dict[int, Node] = {}
         self._ids = 0
+        self.taken: list[tuple[Expr, Location]] = []
         self._guards: dict[str, Guard] = {}
+        self._choices: dict[Choice, None] = {}
         self._notes: dict[str, None] = {}
 
     @property
@@ -114,7 +121,17 @@ class Trace:
             self.note(f"{self.where}: a branch on the size {' and '.join(sizes)} was taken as {expr} = {outcome!r}")
             self.sizes.setdefault(f"{expr} is {outcome!r}", Guard(expr, outcome, self.where))
         elif fields_of(expr):
+            self.taken.append((expr, self.where))
             self._guards.setdefault(f"{expr} is {outcome!r}", Guard(expr, outcome, self.where))
+
+    def taken_since(self, position: int) -> list[Expr]:
+        """The decisions of the current line that were taken after so many others."""
+        return [expr for expr, where in self.taken[position:] if where == self.where]
+
+    def chose(self, decided: list[Expr], first: int, last: int, either: frozenset[str] = frozenset()) -> None:
+        """Lines of the current file run as they do because of decisions; other lines use some names, too."""
+        fields = {INDEXED.sub("", field) for expr in decided for field in fields_of(expr)}
+        self._choices.setdefault(Choice(tuple(sorted(fields)), self.where.file, first, last, either))
 
     def note(self, text: str) -> None:
         self._notes.setdefault(text)
@@ -122,6 +139,10 @@ class Trace:
     @property
     def guards(self) -> list[Guard]:
         return list(self._guards.values())
+
+    @property
+    def choices(self) -> list[Choice]:
+        return list(self._choices)
 
     @property
     def notes(self) -> list[str]:

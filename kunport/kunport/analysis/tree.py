@@ -42,6 +42,7 @@ class Tree:
             _where(instance),
             _attributes(instance),
             floats=instance.floats,
+            made=instance.where,
         )
         if is_subclass(instance.cls, "transformers.modeling_utils.PreTrainedModel"):
             self.pretrained.append(instance)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kunport_codegen.graph import Location
@@ -47,6 +47,16 @@ class Fact:
 
 
 Facts = dict[str, Fact]
+
+
+def depending(facts: Facts, fields: Collection[str]) -> Facts:
+    """Facts that depend on some more fields, as far as they can be told."""
+    if not fields:
+        return facts
+    return {
+        key: fact if fact.reason else replace(fact, fields=tuple(sorted({*fact.fields, *fields})))
+        for key, fact in facts.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

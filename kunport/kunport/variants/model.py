@@ -9,7 +9,7 @@ from typing import Any
 
 from kunport_codegen.expression import Scalar, fields_of, symbols_of, unwrap, walk
 from kunport_codegen.facts import Attention, Facts, Norm, Rope
-from kunport_codegen.graph import Frame, Graph, Location, Node, refs
+from kunport_codegen.graph import Choice, Frame, Graph, Location, Node, refs
 from kunport_codegen.recognition.index import Index
 
 from kunport.variants.fact import Fact
@@ -46,6 +46,10 @@ _NORMALISING = frozenset(
 )
 
 
+# Fields that count layers: what is decided on them is where a layer stands.
+COUNTS = frozenset(("num_hidden_layers", "n_layer", "num_layers", "n_layers", "depth"))
+
+
 class Model:
     """A graph, its facts, and its layers in order.
 
@@ -75,6 +79,7 @@ class Model:
         self.rows: dict[str, list[Any]] = {}
         self.memo: dict[str, Any] = {}
         self._reads: dict[int, tuple[int, ...]] = {}
+        self._chosen: dict[int, frozenset[str]] = {}
         self._switches: dict[str, tuple[str, ...]] = {}
 
     def hides_norm(self, node: Node) -> bool:
@@ -97,13 +102,37 @@ class Model:
     def fact(self, value: Any, where: Location, switches: str = "", *sources: Any) -> Fact:
         """A fact with the fields that it depends on.
 
-        They are those of its value, of other scalars that it comes from, and those that a decision was taken on and
-        that the pattern ``switches`` finds.
+        They are those of its value, of other scalars that it comes from, those on which it was decided that the line
+        runs, and those that a decision was taken on and that the pattern ``switches`` finds.
         """
         fields = {field for each in (value, *sources) if isinstance(each, Scalar) for field in fields_of(each.expr)}
+        fields.update(self.decided_at(where))
         if switches:
             fields.update(self._decided(switches))
         return Fact(unwrap(value), where, tuple(sorted({_INDEXED.sub("", field) for field in fields})))
+
+    def chosen(self, frame: int) -> frozenset[str]:
+        """Fields on whose values it was decided that a call is made, or its module is there, or what it is in."""
+        if frame not in self._chosen:
+            call = self.graph.frames[frame]
+            module = self.graph.modules.get(call.path) if call.kind == "module" else None
+            outer = self.chosen(call.parent) if call.parent is not None else frozenset()
+            name = call.path.rpartition(".")[2] if call.kind == "module" else call.name
+            made = self.decided_at(module.made) if module is not None and module.made is not None else set()
+            self._chosen[frame] = outer.union(self.decided_at(call.where, name), made)
+        return self._chosen[frame]
+
+    def decided_at(self, where: Location, name: str = "") -> set[str]:
+        """Fields on whose values it was decided that a line runs, and uses a name that it would not use else."""
+        found = (each for each in self._choices.get(where.file, ()) if each.first <= where.line <= each.last)
+        return {field for each in found if name not in each.either for field in each.fields} - COUNTS
+
+    @cached_property
+    def _choices(self) -> dict[str, list[Choice]]:
+        by_file: dict[str, list[Choice]] = {}
+        for choice in self.graph.choices:
+            by_file.setdefault(choice.file, []).append(choice)
+        return by_file
 
     def opaque(self, node: Node, what: str = "") -> Fact:
         """A fact that cannot be told because of a node."""

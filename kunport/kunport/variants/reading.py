@@ -15,7 +15,7 @@ from kunport_codegen.recognition import recognize
 
 from kunport.variants.catalogue import catalogue
 from kunport.variants.claims import choosing
-from kunport.variants.fact import Fact, Facts, LayerKind, ModelFacts
+from kunport.variants.fact import Fact, Facts, LayerKind, ModelFacts, depending
 from kunport.variants.model import Layer, Model
 from kunport.variants.paths import sites
 from kunport.variants.unreached import unreached_layers, unreached_norms
@@ -50,7 +50,7 @@ def _layer_facts(layer: Layer, variants: Iterable[Variant]) -> Facts:
     found: Facts = {}
     for variant in variants:
         if variant.scope == "layer":
-            found.update(variant.read(layer))
+            found.update(depending(dict(variant.read(layer)), layer.model.chosen(layer.frame.id)))
         elif variant.scope == "attention":
             found.update(_attention_facts(layer, variant))
         elif variant.scope == "experts":
@@ -64,15 +64,19 @@ def _layer_facts(layer: Layer, variants: Iterable[Variant]) -> Facts:
 
 def _attention_facts(layer: Layer, variant: Variant) -> Facts:
     """What all attentions of a layer agree on; opaque where they do not, or where one was not recognised."""
-    readings = [dict(variant.read(site)) for site in sites(layer)]
+    model = layer.model
+    readings = [depending(dict(variant.read(site)), model.chosen(site.fact.frame)) for site in sites(layer)]
     if not readings:
         hidden = layer.unread_mixing if not layer.facts.get("Mixer") else []
-        return {key: layer.model.opaque(hidden[0]) for key in variant.keys} if hidden else {}
+        return {key: model.opaque(hidden[0]) for key in variant.keys} if hidden else {}
     return _agreed(readings, "the attentions of this layer differ")
 
 
 def _expert_facts(layer: Layer, variant: Variant) -> Facts:
-    readings = [dict(variant.read(layer, fact)) for fact in layer.facts.get("Experts", [])]
+    chosen = layer.model.chosen
+    readings = [
+        depending(dict(variant.read(layer, fact)), chosen(fact.frame)) for fact in layer.facts.get("Experts", [])
+    ]
     if not readings:
         hidden = layer.unread_routing or choosing(layer.model, layer)
         return {key: layer.model.opaque(hidden[0]) for key in variant.keys} if hidden else {}
@@ -97,6 +101,7 @@ def _norm_facts(
     for norm in norms:
         name = _name(model, norm, layer)
         reading = {f"norm[{name}].{key}": fact for variant in variants for key, fact in variant.read(model, norm)}
+        reading = depending(reading, model.chosen(norm.frame))
         found.update(_agreed([{key: found.get(key, fact) for key, fact in reading.items()}, reading], "norms differ"))
     for node in nodes:
         if model.hides_norm(node):
@@ -145,7 +150,7 @@ def _explain(graph: Graph, layers: list[Facts]) -> None:
     for key in differing:
         values = tuple(repr(_value(facts.get(key))) for facts in layers)
         if values not in known:
-            known[values] = _telling(selector, values) or _decided(graph, values)
+            known[values] = _telling(selector, values) or _decided(graph, values) or _chosen(key, layers)
         for facts in layers:
             fact = facts.get(key)
             if fact is not None and not fact.reason:
@@ -183,6 +188,15 @@ def _decided(graph: Graph, values: tuple[str, ...]) -> set[str]:
             if len(pairs) == len(set(letters)):
                 return {field}
     return set()
+
+
+def _chosen(key: str, layers: list[Facts]) -> set[str]:
+    """The fields that the fact depends on in some layer, where its value is one that no layer without them has."""
+    dependent = [fact for facts in layers if (fact := facts.get(key)) is not None and fact.fields]
+    others = {repr(_value(fact)) for facts in layers if (fact := facts.get(key)) is None or not fact.fields}
+    if any(repr(_value(fact)) in others for fact in dependent):
+        return set()
+    return {field for fact in dependent for field in fact.fields}
 
 
 def _value(fact: Fact | None) -> object:

@@ -91,7 +91,7 @@ def embedded_positions(model: Model) -> Fact:
     where = found.tokens.where if found.tokens is not None else model.graph.modules[""].where
     if found.unknown is not None:
         return model.opaque(found.unknown)
-    return Fact(*found.positions) if found.positions is not None else Fact(None, where)
+    return model.fact(*found.positions, r"positions?$") if found.positions is not None else Fact(None, where)
 
 
 def embedding_scale(model: Model) -> Fact:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kunport_codegen.expression import Expr, Scalar
 
-from kunport.analysis.interpreter import operations
+from kunport.analysis.interpreter import choices, operations
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.values import Function, Native, OrderedSet, Super, Tensor, Unknown, Value
@@ -133,7 +133,10 @@ def _comparison(interpreter: Interpreter, node: ast.Compare, scope: Scope) -> Va
 
 
 def _conditional(interpreter: Interpreter, node: ast.IfExp, scope: Scope) -> Value:
+    position = len(interpreter.trace.taken)
     taken = node.body if interpreter.truth(evaluate(interpreter, node.test, scope)) else node.orelse
+    if len(interpreter.trace.taken) > position:
+        choices.of_line(interpreter, position)
     return evaluate(interpreter, taken, scope)
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kunport.analysis.interpreter import branches, loops, operations, spans
+from kunport.analysis.interpreter import branches, choices, loops, operations, spans
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import BREAK, CONTINUE, NotUnderstoodError, RaisedError, Return, Signal
@@ -30,7 +30,11 @@ def execute(interpreter: Interpreter, node: ast.stmt, scope: Scope) -> Signal | 
     if handler is None:
         raise NotUnderstoodError(f"a statement of kind {type(node).__name__}")
     interpreter.begin(node, scope)
-    return handler(interpreter, node, scope)
+    position = len(interpreter.trace.taken)
+    signal = handler(interpreter, node, scope)
+    if len(interpreter.trace.taken) > position and not isinstance(node, ast.If):
+        choices.by_name(interpreter, node, position)
+    return signal
 
 
 def block(interpreter: Interpreter, nodes: Sequence[ast.stmt], scope: Scope) -> Signal | None:
@@ -143,12 +147,14 @@ def _augmented(interpreter: Interpreter, node: ast.AugAssign, scope: Scope) -> N
 
 
 def _if(interpreter: Interpreter, node: ast.If, scope: Scope) -> Signal | None:
+    position = len(interpreter.trace.taken)
     test = evaluate(interpreter, node.test, scope)
     if isinstance(test, Tensor | Unknown | Opaque):
         return branches.undecided(interpreter, node, test, scope)
-    if interpreter.truth(test):
-        return block(interpreter, node.body, scope)
-    return block(interpreter, node.orelse, scope)
+    outcome = interpreter.truth(test)
+    if len(interpreter.trace.taken) > position:
+        choices.branch(interpreter, node, outcome, position, scope)
+    return block(interpreter, node.body if outcome else node.orelse, scope)
 
 
 def _for(interpreter: Interpreter, node: ast.For, scope: Scope) -> Signal | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from kunport_codegen.graph import Node
 
+from kunport.variants.fact import depending
 from kunport.variants.model import Layer
 from kunport.variants.paths import Site, sites
 from kunport.variants.variant import Example, Found, Variant
@@ -27,7 +28,9 @@ def read(layer: Layer) -> Found:
     places = places or {(mixer.kind, mixer.where) for mixer in layer.facts.get("Mixer", [])}
     kinds = sorted({kind for kind, _ in places})
     where = min((where for _, where in places), key=str, default=layer.frame.where)
-    yield KEY, layer.model.fact("+".join(kinds) or "none", where)
+    frames = [fact.frame for fact in (*layer.attentions, *layer.facts.get("Mixer", []))]
+    chosen = set[str]().union(*map(layer.model.chosen, frames))
+    yield from depending({KEY: layer.model.fact("+".join(kinds) or "none", where)}, chosen).items()
 
 
 def hidden_mixing(layer: Layer) -> list[Node]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kunport_codegen.expression import Scalar
 
 from kunport.variants.fact import Fact
@@ -21,10 +23,14 @@ def read(model: Model) -> Found:
     tokens = embedded(model).tokens
     weight = model.parameter(tokens.args[1]) if tokens is not None else None
     shared = dict(model.graph.tied).get(found.head.weight) is not None or found.head.weight == weight
-    yield "head.tied", model.fact(shared, found.where, r"tie_")
+    tied = model.fact(shared, model.graph.modules[""].where, r"tie_")  # whatever line multiplies by it
+    yield "head.tied", replace(tied, where=found.where)
     module = model.graph.modules.get(found.head.owner)
     source = module.attributes.get("has_bias") if module is not None else None
-    yield "head.bias", model.fact(found.head.bias, found.where, "", source if isinstance(source, Scalar) else None)
+    if source is False and not found.head.bias:  # none that another branch could add
+        yield "head.bias", Fact(False, found.where)
+    else:
+        yield "head.bias", model.fact(found.head.bias, found.where, "", source if isinstance(source, Scalar) else None)
 
 
 VARIANT = Variant(

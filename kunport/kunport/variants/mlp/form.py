@@ -12,6 +12,7 @@ from kunport_codegen.expression import Scalar
 from kunport_codegen.graph import Location
 
 from kunport.variants.claims import applies_parameter, unexplained
+from kunport.variants.fact import depending
 from kunport.variants.feedforward import MLP, hidden_mlp, mlps
 from kunport.variants.model import Layer
 from kunport.variants.variant import ABSENT, Example, Found, Variant
@@ -31,7 +32,9 @@ def read(layer: Layer) -> Found:
         return
     model, found = layer.model, mlps(layer)
     if found:
-        yield from _keys(layer, found[0])
+        frame, holder = found[0].fact.frame, _holder(layer, found[0])
+        for key, fact in _keys(layer, found[0]):
+            yield from depending({key: fact}, model.chosen(frame if key == "mlp.activation" else holder)).items()
     elif (hidden := hidden_mlp(layer)) is not None:
         yield from ((key, hidden) for key in KEYS)
     elif rest := [node for node in unexplained(model, layer) if applies_parameter(model, node)]:
@@ -53,8 +56,14 @@ def _keys(layer: Layer, found: MLP) -> Found:
 def _where(layer: Layer, found: MLP) -> Location:
     """The line of the model: where it calls the activation, if that is a module of the library."""
     frame = layer.model.graph.frames[found.fact.frame]
+    return frame.where if _holder(layer, found) != frame.id else found.fact.where
+
+
+def _holder(layer: Layer, found: MLP) -> int:
+    """The call that the MLP is in: the activation's, or the one around it where the activation is a module."""
+    frame = layer.model.graph.frames[found.fact.frame]
     leaf = frame.kind == "module" and not layer.model.graph.modules[frame.path].children
-    return frame.where if leaf else found.fact.where
+    return frame.parent if leaf and frame.parent is not None else frame.id
 
 
 def _sources(layer: Layer, found: MLP) -> list[Scalar]:

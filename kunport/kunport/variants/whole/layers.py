@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from kunport_codegen.expression import fields_of
+
 from kunport.variants.fact import Fact
-from kunport.variants.model import Model
+from kunport.variants.model import COUNTS, Model
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "layers"
-# The graph does not keep what a list of layers was counted by: the fields that the field counts layers with.
-_COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "depth")
 
 
 def read(model: Model) -> Found:
-    """The number of layers; opaque where no numbered modules run one after another."""
+    """The number of layers; opaque where no numbered modules run one after another.
+
+    The graph does not keep what a list of layers was counted by: it is said to be a field that counts layers, or else a
+    list with an entry for each that something was decided on.
+    """
     if not model.layers:
         where = model.graph.modules[""].where
         yield KEY, Fact(None, where, reason=f"{where}: no list of layers was found")
         return
     first = model.layers[0]
     count = sum(layer.stack == first.stack for layer in model.layers)
-    fields = [name for name in _COUNTS if model.graph.config.get(name) == count]
+    config = model.graph.config
+    fields = [name for name in sorted(COUNTS) if config.get(name) == count]
+    indexed = sorted({field.partition("[")[0] for guard in model.graph.guards for field in fields_of(guard.expr)})
+    fields += [name for name in indexed if isinstance(held := config.get(name), list) and len(held) == count]
     yield KEY, Fact(count, first.frame.where, tuple(fields[:1]))
 
 
