@@ -11,19 +11,34 @@ from kunport_codegen.graph import Graph
 
 from .activations import find_activations
 from .attention import find_attentions
+from .carrying import NotCarriedError, carry
 from .experts import find_experts
 from .fused_attention import find_fused_attentions
 from .gathered import find_gathered
 from .index import Index
 from .mixers import find_mixers
 from .norms import find_norms
+from .repeats import repeats_of
 from .ropes import find_ropes
 from .tables import find_tables
 
 
 def recognize(graph: Graph, index: Index | None = None) -> Facts:
-    """The facts of a graph, each in order of execution; ``index`` is the graph's, where the caller has made one."""
+    """The facts of a graph, each in order of execution; ``index`` is the graph's, where the caller has made one.
+
+    Layers that repeat another are not looked into: they have its facts.
+    """
     index = Index(graph) if index is None else index
+    repeats = repeats_of(index)
+    try:
+        with index.without(repeats.nodes):
+            return carry(index, repeats, find_all(index))
+    except NotCarriedError:
+        return find_all(index)
+
+
+def find_all(index: Index) -> Facts:
+    """The facts of every layer that the index does not leave out, each found anew."""
     tables = [*find_tables(index), *find_gathered(index)]
     return Facts(
         norms=find_norms(index),
@@ -36,4 +51,4 @@ def recognize(graph: Graph, index: Index | None = None) -> Facts:
     )
 
 
-__all__ = ["recognize"]
+__all__ = ["find_all", "recognize"]

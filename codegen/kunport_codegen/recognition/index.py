@@ -7,7 +7,8 @@ as they are (``contiguous``, dropout).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Set
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kunport_codegen.expression import Scalar, apply, unwrap
@@ -32,6 +33,7 @@ class Index:
         self._constant: dict[int, bool] = {}
         self._reads: dict[int, tuple[int, ...]] = {}
         self._judged: dict[Any, Any] = {}
+        self._left_out: Set[int] = frozenset()
         live: set[int] = set()
         pending = [(source, OUTPUT) for source in refs(graph.output)]
         while pending:
@@ -53,9 +55,22 @@ class Index:
         return known
 
     def in_order(self, *ops: str) -> list[Node]:
-        """The live nodes with one of the operators, in execution order."""
+        """The live nodes with one of the operators, in execution order, but for those left out."""
         wanted = set(ops)
-        return [node for node in self.nodes.values() if node.op in wanted and node.id in self.live]
+        return [node for node in self.nodes.values() if node.op in wanted and self.searched(node)]
+
+    def searched(self, node: Node) -> bool:
+        """Whether a fact may be looked for at a node."""
+        return node.id in self.live and node.id not in self._left_out
+
+    @contextmanager
+    def without(self, nodes: Set[int]) -> Iterator[None]:
+        """Inside, no fact is looked for at some nodes."""
+        self._left_out = nodes
+        try:
+            yield
+        finally:
+            self._left_out = frozenset()
 
     def producer(self, arg: Any) -> Node | None:
         """The node that made a tensor; None for anything but a reference to one."""

@@ -25,7 +25,8 @@ def find_mixers(index: Index) -> list[Mixer]:
     anchors = [node for node in index.in_order(*_ANCHORS) if node.op != "matmul" or _scaled_product(index, node)]
     if not anchors:
         return []
-    calls, fixed = _Calls(index), _fixed(index)
+    calls = _Calls(index)
+    fixed = _fixed(index) if any(node.op == "matmul" for node in anchors) else set[int]()
     found: dict[int, Mixer] = {}
     for anchor in anchors:
         decayed = any(factor.id in fixed for factor in _scaled_product(index, anchor))
@@ -48,17 +49,20 @@ class _Calls:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.frames = {frame.id: frame for frame in index.graph.frames}
-        self.counts: dict[int, Counter[str]] = {}
-        self._own: dict[int, list[Node]] = {}
+        self.counts: dict[int, Counter[str]] = {frame: Counter() for frame in self.frames}
         for node in index.nodes.values():
-            if node.id in index.live:
-                counted = not _chooses_features(index, node)
-                for frame in self._around(node.frame):
-                    self.counts.setdefault(frame.id, Counter())[node.op] += counted
-                    self._own.setdefault(frame.id, []).append(node)
+            if node.id in index.live and not _chooses_features(index, node):
+                self.counts[node.frame][node.op] += 1
+        for frame in reversed(index.graph.frames):  # a call comes after the one that makes it
+            if frame.parent is not None:
+                self.counts[frame.parent].update(self.counts[frame.id])
 
     def nodes(self, frame: Frame) -> list[Node]:
-        return self._own[frame.id]
+        inside = {frame.id}
+        for each in self.index.graph.frames:
+            if each.parent in inside:
+                inside.add(each.id)
+        return [node for node in self.index.nodes.values() if node.frame in inside and node.id in self.index.live]
 
     def holder(self, node: Node) -> Frame | None:
         """The innermost module call that projects its input and its output around a node; None inside attention."""
@@ -136,7 +140,7 @@ def _fixed(index: Index) -> set[int]:
         if node.op == "parameter":
             if node.args[0] in buffers:
                 found.add(node.id)
-        elif node.op not in ("input", "mask", "loop", "unknown") and set(refs((node.args, node.kwargs))) <= found:
+        elif node.op not in ("input", "mask", "loop", "unknown") and found.issuperset(index.reads(node)):
             found.add(node.id)
     return found
 

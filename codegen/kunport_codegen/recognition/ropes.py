@@ -95,7 +95,8 @@ class _Reader:
             user for origin in self.origins for user in self.index.users.get(origin, ()) if user in self.index.nodes
         }
         nodes = [self.index.nodes[each] for each in users if not self.index.constant(each)]
-        return sorted((node for node in nodes if node.op == "mul"), key=lambda node: self.index.order[node.id])
+        products = (node for node in nodes if node.op == "mul" and self.index.searched(node))
+        return sorted(products, key=lambda node: self.index.order[node.id])
 
     def rotation(self, product: Node) -> Rope | None:
         """The largest rotation that a product belongs to."""
@@ -145,7 +146,12 @@ class _Reader:
         for form, axis in itertools.product(_FORMS, range(len(shape) - 1)):
             if shape[axis] <= len(positions):  # fewer where a table of all positions is cut to those of the tokens
                 spread = angles[: shape[axis]].reshape(shape[axis], *(1,) * (len(shape) - axis - 2), -1)
-                if np.allclose(rotated, rotate(data, spread, form, self.table.scaling)):
+                # One row tells most forms apart, and is a small part of the tensor.
+                row = tuple(slice(None) if at in (axis, len(shape) - 1) else slice(1) for at in range(len(shape)))
+                if all(
+                    np.allclose(rotated[part], rotate(data[part], spread, form, self.table.scaling))
+                    for part in (row, ...)
+                ):
                     return form
         return None
 

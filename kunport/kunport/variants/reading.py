@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,13 @@ from kunport_codegen.facts import Facts as Recognised
 from kunport_codegen.facts import Norm
 from kunport_codegen.graph import Graph, Guard, Location, Node
 from kunport_codegen.recognition import recognize
+from kunport_codegen.recognition.repeats import repeats_of
 
 from kunport.variants.catalogue import catalogue
 from kunport.variants.claims import choosing
 from kunport.variants.fact import Fact, Facts, LayerKind, ModelFacts, depending
 from kunport.variants.model import Layer, Model
+from kunport.variants.modules import made_alike
 from kunport.variants.paths import sites
 from kunport.variants.unreached import unreached_layers, unreached_norms
 from kunport.variants.variant import Variant
@@ -39,11 +41,29 @@ def facts_of(model: Model) -> ModelFacts:
     """The facts of a graph that is sorted into layers already."""
     graph = model.graph
     variants = [entry.variant for entry in catalogue()]
-    by_layer = [(layer, _layer_facts(layer, variants)) for layer in model.layers]
+    by_layer = list(_facts_by_layer(model, variants))
     for stack in dict.fromkeys(layer.stack for layer in model.layers):
         _explain(graph, [facts for layer, facts in by_layer if layer.stack == stack])
     kinds = (*_kinds(by_layer), *unreached_layers(model, variants))
     return ModelFacts(graph.architecture, graph.model_type, _model_facts(model, variants), kinds)
+
+
+def _facts_by_layer(model: Model, variants: Iterable[Variant]) -> Iterator[tuple[Layer, Facts]]:
+    """The facts of every layer; one that repeats another, with modules that were made the same way, has its facts."""
+    calls = repeats_of(model.index).calls
+    read: dict[int, tuple[Layer, Facts]] = {}
+    for layer in model.layers:
+        first = read.get(calls.get(layer.frame.id, -1))
+        if first is None or not _same_facts(layer, *first):
+            first = layer, _layer_facts(layer, variants)
+        read[layer.frame.id] = first
+        yield layer, dict(first[1])
+
+
+def _same_facts(layer: Layer, first: Layer, facts: Facts) -> bool:
+    """Whether a layer that repeats another has its facts: they say nothing of the number of a layer."""
+    shared = facts.get("attention.kv_shared_from")
+    return (shared is None or shared.value is None) and made_alike(layer.model.graph.modules, first.path, layer.path)
 
 
 def _layer_facts(layer: Layer, variants: Iterable[Variant]) -> Facts:

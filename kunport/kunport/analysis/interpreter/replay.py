@@ -8,13 +8,14 @@ or to an older tensor, is never repeated. The graph comes out as if every layer 
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kunport_codegen.expression import Expr, Scalar, symbols_of
+from kunport_codegen.expression import Expr, Scalar
 from kunport_codegen.graph import Body, Frame, Location, Node, Ref
 
 from kunport.analysis.shapes import TensorType
@@ -262,6 +263,7 @@ class _Copy:
     def __init__(self, trace: Trace, run: Run, module: Instance, likeness: _Likeness) -> None:
         self._trace, self._run, self._ids, self._expressions = trace, run, likeness.ids, likeness.expressions
         self._path = module.path or ""
+        self._renamings: dict[int, Expr] = {}
         self._shift = trace.ids - run.ids.start
         self._frame_shift = len(trace.frames) - run.first_frame
 
@@ -334,16 +336,26 @@ class _Copy:
         return value
 
     def _scalar(self, value: Scalar) -> Scalar:
-        if not self._expressions and not any(_NUMBERED_SIZE.fullmatch(name) for name in symbols_of(value.expr)):
-            return value
-        return Scalar(value.value, self._renamed(value.expr))
+        expr = self._renamed(value.expr)
+        return value if expr is value.expr else Scalar(value.value, expr)
 
     def _renamed(self, value: Any) -> Any:
-        """An expression whose fields and data-dependent sizes are those of this run."""
+        """An expression whose fields and data-dependent sizes are those of this run; the same object where it is equal.
+
+        Remembered by identity: most expressions stand in many places, and the run keeps them alive.
+        """
         if not isinstance(value, Expr):
             return value
-        if value in self._expressions:
+        known = self._renamings.get(id(value))
+        if known is None:
+            known = self._renamings[id(value)] = self._rename(value)
+        return known
+
+    def _rename(self, value: Expr) -> Expr:
+        if self._expressions and value in self._expressions:
             return self._expressions[value]
-        if value.op == "symbol" and (name := _NUMBERED_SIZE.fullmatch(value.args[0])) is not None:
-            return Expr("symbol", (f"{name[1]}_{self._id(int(name[2]))}{name[3]}",))
-        return Expr(value.op, tuple(map(self._renamed, value.args)))
+        if value.op == "symbol":
+            name = _NUMBERED_SIZE.fullmatch(value.args[0])
+            return value if name is None else Expr("symbol", (f"{name[1]}_{self._id(int(name[2]))}{name[3]}",))
+        args = tuple(map(self._renamed, value.args))
+        return value if all(map(operator.is_, args, value.args)) else Expr(value.op, args)
