@@ -228,13 +228,18 @@ class Mixer:
 
 @dataclass(slots=True)
 class Facts:
-    """All that was recognised, in order of the graph."""
+    """All that was recognised, in order of the graph.
+
+    ``listed_experts`` are those that are modules of a list: there ``gate_up`` and ``down`` are paths of the first one's
+    weights, the gate's or the up's alone where ``packing`` is ``separate``.
+    """
 
     norms: list[Norm] = field(default_factory=list)
     tables: list[RopeTable] = field(default_factory=list)
     ropes: list[Rope] = field(default_factory=list)
     attentions: list[Attention] = field(default_factory=list)
     experts: list[Experts] = field(default_factory=list)
+    listed_experts: list[Experts] = field(default_factory=list)
     activations: list[Activation] = field(default_factory=list)
     mixers: list[Mixer] = field(default_factory=list)
 

@@ -16,6 +16,7 @@ from .experts import find_experts
 from .fused_attention import find_fused_attentions
 from .gathered import find_gathered
 from .index import Index
+from .listed_experts import find_listed_experts
 from .mixers import find_mixers
 from .norms import find_norms
 from .repeats import repeats_of
@@ -46,6 +47,7 @@ def find_all(index: Index) -> Facts:
         ropes=find_ropes(index, tables),
         attentions=sorted((*find_attentions(index), *find_fused_attentions(index)), key=lambda each: each.output),
         experts=find_experts(index),
+        listed_experts=find_listed_experts(index),
         activations=find_activations(index),
         mixers=find_mixers(index),
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kunport_codegen.expression import unwrap
-from kunport_codegen.graph import Node, Ref
+from kunport_codegen.graph import Body, Node, Ref
 
 from .rules import RULES, Array
 
@@ -39,12 +39,30 @@ def evaluate(nodes: Mapping[int, Node], wanted: int, known: dict[int, Array]) ->
         node = nodes.get(current)
         if node is None:
             raise UnevaluableError(f"%{current}")
-        missing = [each for each in _operands(node.args, node.kwargs) if each not in known]
+        operands = _operands(node.args, node.kwargs)
+        if node.body is not None:
+            operands = [*operands, *(before.id for _, before, _ in node.body.carried if isinstance(before, Ref))]
+        missing = [each for each in operands if each not in known]
         if missing:
             pending.extend(missing)
             continue
-        known[current] = _apply(node, known)
+        known[current] = _apply(node, known) if node.body is None else _turns(nodes, node, node.body, known)
     return known[wanted]
+
+
+def _turns(nodes: Mapping[int, Node], loop: Node, body: Body, known: dict[int, Array]) -> Any:
+    """What a loop carries after its last turn."""
+    carried = [_plain(before, known) for _, before, _ in body.carried]
+    for row in known[loop.args[0].id]:
+        turn = {**known, body.variable: row}
+        turn.update((inner, value) for (inner, _, _), value in zip(body.carried, carried, strict=True))
+        if body.skip is not None and evaluate(nodes, body.skip.id, turn):
+            continue
+        for _, _, after in body.carried:
+            if isinstance(after, Ref):
+                evaluate(nodes, after.id, turn)
+        carried = [_plain(after, turn) for _, _, after in body.carried]
+    return carried
 
 
 def _operands(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:

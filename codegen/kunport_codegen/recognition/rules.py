@@ -92,8 +92,27 @@ def _max(value: Array, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 def _scatter(value: Array, dim: int, index: Array, source: Any) -> Array:
+    """The index may be shorter than the value along other dimensions: then only their first places are written."""
     result = np.array(value)
-    np.put_along_axis(result, index, np.broadcast_to(source, index.shape), axis=dim)
+    if index.size:
+        places = list(np.indices(index.shape))
+        places[dim] = index
+        shaped = np.shape(source) == ()
+        result[tuple(places)] = source if shaped else source[tuple(slice(size) for size in index.shape)]
+    return result
+
+
+def _where(condition: Array, *values: Any) -> Any:
+    return np.where(condition, *values) if values else list(np.nonzero(condition))
+
+
+def _one_hot(value: Array, num_classes: int) -> Array:
+    return np.eye(num_classes, dtype=np.int64)[value]
+
+
+def _index_add(value: Array, dim: int, index: Array, source: Array, **_: Any) -> Array:
+    result = np.array(value)
+    np.add.at(np.moveaxis(result, dim, 0), index, np.moveaxis(source, dim, 0))
     return result
 
 
@@ -153,7 +172,12 @@ RULES: dict[str, Callable[..., Any]] = {
     "le": lambda a, b: np.less_equal(a, b),
     "bitwise_not": lambda a: np.invert(a),
     "bitwise_and": lambda a, b: np.bitwise_and(a, b),
-    "where": lambda condition, a, b: np.where(condition, a, b),
+    "logical_not": lambda a: np.logical_not(a),
+    "where": _where,
+    "nonzero": lambda value, as_tuple=False: list(np.nonzero(value)) if as_tuple else np.argwhere(value),
+    "any": _reduced(np.any),
+    "one_hot": _one_hot,
+    "index_add": _index_add,
     "clamp": _clamp,
     "arange": _arange,
     "linspace": lambda start, end, steps, **_: np.linspace(start, end, steps),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kunport.analysis.interpreter.loops import Run, emit_loop, rehearsed, rows_of, run_block, sizes
 from kunport.analysis.interpreter.operations import describe
 from kunport.analysis.interpreter.scope import Scope
-from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Signal
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Signal, Unless
 from kunport.analysis.shapes import TensorType
 from kunport.analysis.values import Tensor, Unknown, Value
 
@@ -24,7 +24,8 @@ _LOGGERS = ("logger", "warnings", "logging")
 def undecided(interpreter: Interpreter, node: ast.If, test: Value, scope: Scope) -> Signal | None:
     """An ``if`` whose condition is only known when the model runs.
 
-    A check that raises or warns is passed over, and ``continue`` in a data-dependent loop becomes the loop's ``skip``.
+    A check that raises or warns is passed over. ``continue`` in a data-dependent loop becomes the loop's ``skip``, in
+    another one what follows becomes a branch.
     Branches that bind tensors become loops of one turn or none. Of other ones the names that they bind are unknown
     afterwards.
 
@@ -33,6 +34,8 @@ def undecided(interpreter: Interpreter, node: ast.If, test: Value, scope: Scope)
     """
     if not node.orelse and _only_complains(node.body):
         return None
+    if not node.orelse and _is_continue(node.body) and isinstance(test, Tensor) and node in scope.turn:
+        return Unless(test)
     if not node.orelse and _is_continue(node.body) and interpreter.turns and isinstance(test, Tensor):
         turn = interpreter.turns[-1]
         if turn.written or turn.skip is not None:
@@ -55,6 +58,20 @@ def undecided(interpreter: Interpreter, node: ast.If, test: Value, scope: Scope)
         reason = f"{name} is bound in a branch that only the data decide"
         scope.variables[name] = interpreter.unknown(reason, *operands)
     return None
+
+
+def unless(interpreter: Interpreter, test: Tensor, block: Block, scope: Scope) -> None:
+    """What follows ``if test: continue`` in a turn of a loop: a branch on the contrary of the test.
+
+    Raises:
+        NotUnderstoodError: what follows leaves the loop, or changes more than local names.
+    """
+    if not block:
+        return
+    rest = ast.If(ast.Constant(True), list(block), [], lineno=block[0].lineno)
+    if _leaves(rest) or _reaches_out(rest):
+        raise NotUnderstoodError("a turn of a loop that is left half-way")
+    _as_loops(interpreter, rest, interpreter.operator("logical_not", (test,), {}), scope)
 
 
 def _as_loops(interpreter: Interpreter, node: ast.If, test: Tensor, scope: Scope) -> None:

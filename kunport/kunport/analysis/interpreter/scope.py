@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ class Scope:
         receiver: the call's first argument, for ``super()``.
         cls: the class whose body this is.
         yielded: what a generator has given so far, None before and in other functions.
+        turn: the body of the loop that runs turn by turn, for a ``continue`` in it that only the data decide.
         outer: names declared ``nonlocal`` or ``global``, with the scope that they belong to.
     """
 
@@ -32,6 +35,7 @@ class Scope:
     receiver: Value = None
     cls: SourceClass | None = None
     yielded: list[Value] | None = None
+    turn: Sequence[ast.stmt] = ()
     outer: dict[str, Scope] = field(default_factory=dict)
 
     @property

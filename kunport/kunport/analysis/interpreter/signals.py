@@ -36,5 +36,12 @@ class Continue:
     """A loop goes on with its next turn."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unless:
+    """What follows in a turn only runs where the tensor ``test`` is false: only the data tell."""
+
+    test: Any
+
+
 BREAK, CONTINUE = Break(), Continue()
-Signal = Return | Break | Continue
+Signal = Return | Break | Continue | Unless

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from kunport.analysis.interpreter import branches, choices, loops, operations, spans
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.scope import Scope
-from kunport.analysis.interpreter.signals import BREAK, CONTINUE, NotUnderstoodError, RaisedError, Return, Signal
+from kunport.analysis.interpreter.signals import (
+    BREAK,
+    CONTINUE,
+    NotUnderstoodError,
+    RaisedError,
+    Return,
+    Signal,
+    Unless,
+)
 from kunport.analysis.intrinsics.registry import PACKAGES
 from kunport.analysis.values import NativeClass, Opaque, SourceClass, Span, Tensor, Unknown
 
@@ -38,8 +46,12 @@ def execute(interpreter: Interpreter, node: ast.stmt, scope: Scope) -> Signal | 
 
 
 def block(interpreter: Interpreter, nodes: Sequence[ast.stmt], scope: Scope) -> Signal | None:
-    for node in nodes:
-        if (signal := execute(interpreter, node, scope)) is not None:
+    for position, node in enumerate(nodes):
+        signal = execute(interpreter, node, scope)
+        if isinstance(signal, Unless):
+            branches.unless(interpreter, signal.test, nodes[position + 1 :], scope)
+            return None
+        if signal is not None:
             return signal
     return None
 
@@ -164,13 +176,18 @@ def _for(interpreter: Interpreter, node: ast.For, scope: Scope) -> Signal | None
         return None
     if isinstance(values, Span) and spans.over_span(interpreter, node, values, scope):
         return None
-    for value in interpreter.iterate(values):
-        interpreter.assign(node.target, value, scope)
-        signal = block(interpreter, node.body, scope)
-        if signal is BREAK:
-            return None
-        if isinstance(signal, Return):
-            return signal
+    outer = scope.turn
+    try:
+        for value in interpreter.iterate(values):
+            interpreter.assign(node.target, value, scope)
+            scope.turn = node.body
+            signal = block(interpreter, node.body, scope)
+            if signal is BREAK:
+                return None
+            if isinstance(signal, Return):
+                return signal
+    finally:
+        scope.turn = outer
     return block(interpreter, node.orelse, scope)
 
 

@@ -109,3 +109,21 @@ def test_numbers_of_a_tensor_as_sizes_of_pieces(tmp_path):
     x = torch.zeros_like(tokens).index_add(0, order, done).view(x.shape)
     """
     same_both_ways(tmp_path, model(forward, init="self.weight = nn.Parameter(torch.empty(3, 8, 8))"))
+
+
+def test_continue_that_only_the_data_decide_in_a_loop_over_a_list(tmp_path):
+    graph = same_both_ways(
+        tmp_path,
+        model(
+            "for i in range(3):\n    hit = input_ids % 5 == i\n    if not hit.any():\n        continue\n"
+            "    y = x * hit[..., None]\n    x = x + y.sum() / hit.sum()"
+        ),
+    )
+    assert [node.op for node in graph.nodes].count("loop") == 3
+
+
+def test_continue_inside_of_another_branch_is_not_taken_for_one_of_the_turn(tmp_path):
+    source = (
+        "for i in range(3):\n    if i:\n        if x.sum() > i:\n            continue\n        x = x + 1\n    x = x * 2"
+    )
+    assert read(tmp_path, model(source)).unknowns()
