@@ -13,6 +13,7 @@ from kunport_codegen.expression import Scalar
 from kunport_codegen.facts import Activation
 from kunport_codegen.graph import Node, Ref
 
+from .draw import Draw
 from .evaluate import UnevaluableError, evaluate
 from .index import Index
 from .pattern import Any, Match, Op, Parameter
@@ -21,7 +22,7 @@ from .rules import Array, gelu, sigmoid
 _OPERATORS = ("silu", "gelu", "relu", "tanh", "sigmoid", "erf")
 # Operators that an activation may be spelled with.
 _ELEMENTWISE = frozenset((*_OPERATORS, "add", "sub", "mul", "div", "pow", "square", "neg", "exp"))
-_PROBE = np.concatenate((np.linspace(-6, 6, 25), np.random.default_rng(0).standard_normal(15)))
+_PROBE = np.concatenate((np.linspace(-6, 6, 25), Draw().standard_normal(15)))
 
 
 # Name -> formula, see `Activation`.

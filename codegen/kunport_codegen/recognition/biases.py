@@ -8,6 +8,7 @@ import numpy as np
 
 from kunport_codegen.graph import Node, refs
 
+from .draw import Draw
 from .evaluate import UnevaluableError, evaluate
 from .index import Index, number, sizes
 from .masks import Mask
@@ -94,7 +95,7 @@ def _hidden(index: Index, tensor: Node, mask: Node, ends: list[Node]) -> Mask | 
     shape = sizes(mask)
     if shape is None or mask.args[0] != "causal":
         return None
-    draw = np.random.default_rng(0)
+    draw = Draw()
     visible = np.tri(shape[-2], shape[-1], k=shape[-1] - shape[-2], dtype=bool)
     known: dict[int, Array] = {mask.id: np.broadcast_to(np.where(visible, 0.0, -np.inf), shape)}
     for node in ends:

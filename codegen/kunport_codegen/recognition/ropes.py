@@ -17,6 +17,7 @@ import numpy as np
 from kunport_codegen.facts import Rope, RopeTable
 from kunport_codegen.graph import Node, refs
 
+from .draw import Draw
 from .evaluate import UnevaluableError, evaluate
 from .index import FLOAT32, Index, sizes
 from .rules import Array
@@ -135,7 +136,7 @@ class _Reader:
         if probed is None or shape is None:
             return None
         positions, known = probed
-        known[source.id] = data = np.random.default_rng(0).standard_normal(shape)
+        known[source.id] = data = Draw().standard_normal(shape)
         try:
             rotated = evaluate(self.index.nodes, output.id, known)
         except UnevaluableError:

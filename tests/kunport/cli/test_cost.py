@@ -13,6 +13,7 @@ from kunport_codegen.expression import symbol
 # Each takes longer to import than what it would be imported for.
 NEEDLESS = (
     *("torch", "transformers", "vllm", "libcst", "rich", "jinja2", "matplotlib", "safetensors", "tokenizers"),
+    *("numpy.random", "numpy.fft", "numpy.ma", "numpy.polynomial"),
     *("importlib.metadata", "email", "tempfile", "asyncio", "multiprocessing", "traceback", "unittest", "http"),
     *("kunport_codegen.lowering", "kunport_codegen.emission", "kunport.validation", "kunport.survey"),
 )
