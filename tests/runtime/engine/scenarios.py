@@ -274,6 +274,17 @@ def layers(checkpoint: str) -> Any:
         compare("GeluAndMul tanh", activation.GeluAndMul("tanh"), x)
         compare("SiluAndMulWithClamp", activation.SiluAndMulWithClamp(0.5, 1.7, 1.0), x)
         compare("SwigluOAIAndMul", activation.SwigluOAIAndMul(), x)
+        for group_size, first in ((None, True), (None, False), (32, False)):
+            gated = layernorm.RMSNormGated(96, group_size=group_size, norm_before_gate=first)
+            torch.nn.init.normal_(gated.weight)
+            compare(f"RMSNormGated {group_size} {first}", gated, x, residual)
+        compare("RMSNormGated without a gate", layernorm.RMSNormGated(96), x)
+        for interleaved, sections in ((False, [4, 6, 6]), (True, [8, 4, 4])):
+            parameters = {"rope_theta": 1e4, "mrope_section": sections, "mrope_interleaved": interleaved}
+            rope = get_rope(32, 128, rope_parameters=parameters | {"rope_type": "default"})
+            heads = torch.randn(9, 4 * 32), torch.randn(9, 64)
+            compare(f"mrope {interleaved}", rope, torch.randint(0, 100, (3, 9)), *heads)
+            compare(f"mrope {interleaved} on one axis", rope, torch.arange(9), *heads)
         scalings = ("default", "linear", "dynamic", "llama3", "yarn")
         for scaling in scalings:
             parameters = {

@@ -72,6 +72,9 @@ def test_every_operator_is_counted_in_its_layer(found):
         ("model.layers.1.self_attn.attn", "cache_write"),
         ("model.layers.1.self_attn.attn", "paged_attention"),
         ("model.layers.1.mlp.act_fn", "gated_activation"),
+        ("model.layers.1.mlp.down_proj", "linear"),
+        ("model.embed_tokens", "embed_tokens"),
+        ("lm_head", "linear"),
     } <= where
     assert {operator for layer, operator in where if not layer} == {"sample"}
 

@@ -31,6 +31,8 @@ class UnquantizedFusedMoEMethod(VllmMethod):
     experts that vLLM's router chose.
     """
 
+    operators = ("expert_routing", "fused_experts")
+
     def __init__(self, moe: Any) -> None:
         super().__init__(moe)
         self._routes = False  # known once `create_weights` has seen the layer

@@ -16,6 +16,8 @@ _Result = TypeVar("_Result")
 class Named:
     """Mixed into a layer that runs operators."""
 
+    operators: tuple[str, ...] = ()
+    """Those that it may run."""
     layer_name = ""
     """Its path in the model, the first where several share it (as all layers share one rotary embedding)."""
 

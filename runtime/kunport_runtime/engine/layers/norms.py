@@ -30,6 +30,8 @@ def _rms_norm(
 
 
 class RMSNorm(Named, vllm_norms.RMSNorm):
+    operators = ("rms_norm", "fused_add_rms_norm")
+
     @counted
     def forward_oot(self, x: Tensor, residual: Tensor | None = None) -> _Normed:
         if self.variance_size_override is not None:  # a norm over a part of the row has no operator
@@ -39,14 +41,41 @@ class RMSNorm(Named, vllm_norms.RMSNorm):
 
 
 class GemmaRMSNorm(Named, vllm_norms.GemmaRMSNorm):
+    operators = ("rms_norm", "fused_add_rms_norm")
+
     @counted
     def forward_oot(self, x: Tensor, residual: Tensor | None = None) -> _Normed:
         return _rms_norm(x, residual, self.weight.data, self.variance_epsilon, 1.0, "after_weight")
 
 
 class LayerNorm(Named, vllm_norms.LayerNorm):
+    operators = ("layer_norm",)
+
     @counted
     def forward_oot(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, x.shape[-1])
         out: Tensor = operators.layer_norm(x=rows, weight=self.weight, bias=self.bias, epsilon=self.eps)
+        return out.view(x.shape)
+
+
+class RMSNormGated(Named, vllm_norms.RMSNormGated):
+    operators = ("gated_rms_norm", "rms_norm")
+
+    @counted
+    def forward_oot(self, x: Tensor, z: Tensor | None = None) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        if z is None and self.group_size is not None:  # groups without a gate have no operator
+            return self.forward_native(x, z)
+        if z is None:
+            out: Tensor = operators.rms_norm(x=rows, weight=self.weight.data, epsilon=self.eps, cast="none")
+            return out.view(x.shape)
+        out = operators.gated_rms_norm(
+            x=rows,
+            gate=z.reshape(rows.shape),
+            weight=self.weight.data,
+            epsilon=self.eps,
+            group_size=self.group_size or 0,
+            order="norm_first" if self.norm_before_gate else "gate_first",
+            activation="sigmoid" if self.activation == "sigmoid" else "silu",
+        )
         return out.view(x.shape)

@@ -11,10 +11,13 @@ from vllm.model_executor.layers.rotary_embedding.gemma4_rope import Gemma4Rotary
 
 from kunport_runtime import operators
 from kunport_runtime.engine.layers.naming import Named, counted
+from kunport_runtime.operators.accounting import layer
 
 
 class Rotation(Named):
     """The rotation, mixed in before a class that makes the table of cosines and sines."""
+
+    operators: tuple[str, ...] = ("rotary_embedding",)
 
     @counted
     def forward_oot(
@@ -26,9 +29,13 @@ class Rotation(Named):
             key=None if key is None else self._heads(key),
             positions=positions.flatten(),
             cos_sin_cache=self._match_cos_sin_cache_dtype(query),
-            pairing="half" if self.is_neox_style else "interleaved",
+            pairing=self._pairing,
         )
         return query, key
+
+    @property
+    def _pairing(self: Any) -> str:
+        return "half" if self.is_neox_style else "interleaved"
 
     def _heads(self: Any, packed: Tensor) -> Tensor:
         """``[tokens, heads, head_dim]``, a view: the operator works in place."""
@@ -46,6 +53,30 @@ PLAIN = (
     Gemma4RotaryEmbedding,
 )
 """vLLM's classes whose rotation is `Rotation`."""
+
+
+class MRotaryEmbedding(Rotation, vllm_rope.MRotaryEmbedding):
+    """Positions on several axes, of images; on one axis, of text, it is the plain rotation."""
+
+    operators = ("mrotary_embedding", "rotary_embedding")
+
+    def forward_oot(
+        self, positions: Tensor, query: Tensor, key: Tensor | None = None, offsets: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """As `Rotation`'s, at ``positions`` ``[tokens]`` or ``[axes, tokens]``."""
+        if positions.dim() == 1:
+            return super().forward_oot(positions, query, key)
+        with layer(self.layer_name):
+            operators.mrotary_embedding(
+                query=self._heads(query),
+                key=None if key is None else self._heads(key),
+                positions=positions,
+                cos_sin_cache=self._match_cos_sin_cache_dtype(query),
+                sections=tuple(self.mrope_section),
+                pairing=self._pairing,
+                order="interleaved" if self.mrope_interleaved else "blocks",
+            )
+        return query, key
 
 
 def rotating(vllm_class: type) -> type:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from vllm.model_executor.custom_op import CustomOp, op_registry_oot
 
-from kunport_runtime.engine.layers import activations, experts, norms
+from kunport_runtime.engine.layers import activations, experts, norms, positions
 from kunport_runtime.engine.layers.positions import PLAIN, rotating
 
 LAYERS = (
     norms.RMSNorm,
     norms.GemmaRMSNorm,
     norms.LayerNorm,
+    norms.RMSNormGated,
+    positions.MRotaryEmbedding,
     activations.SiluAndMul,
     activations.GeluAndMul,
     activations.SiluAndMulWithClamp,

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kunport_runtime.engine.layers.naming import name_layers
+from kunport_runtime.engine.layers.products import replace_products
 from kunport_runtime.engine.layers.registration import register_layers
+from kunport_runtime.engine.probing import probe
 from kunport_runtime.engine.settings import reference_only
 from kunport_runtime.operators.account_files import VARIABLE as ACCOUNT_VARIABLE
 from kunport_runtime.operators.account_files import write_account
@@ -29,7 +31,10 @@ class WorkerAdditions:
 
     def load_model(self: Any, **options: Any) -> None:
         super().load_model(**options)  # type: ignore[misc]
-        name_layers(self.get_model())
+        model = self.get_model()
+        name_layers(model)
+        replace_products(model)
+        probe(model, self.device, self.model_config.dtype)
 
     def shutdown(self: Any) -> None:
         """Leave the account of operators first: vLLM ends a process that takes its time."""

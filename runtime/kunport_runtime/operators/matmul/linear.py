@@ -14,8 +14,11 @@ from kunport_runtime.operators.numerics import wide
 
 def reference(out: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
     """The formula above; torch's own product sums in float32 as well, and needs no copy of the weight."""
-    if x.dtype == out.dtype and bias is None:
-        torch.mm(x, weight.T, out=out) if out.is_contiguous() else out.copy_(x @ weight.T)
+    if x.dtype == out.dtype and (bias is None or bias.dtype == x.dtype):
+        whole = out if out.is_contiguous() else None
+        product = torch.mm(x, weight.T, out=whole) if bias is None else torch.addmm(bias, x, weight.T, out=whole)
+        if whole is None:
+            out.copy_(product)
         return
     result = wide(x) @ wide(weight).T
     out.copy_(result if bias is None else result + wide(bias))
