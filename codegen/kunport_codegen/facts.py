@@ -23,7 +23,7 @@ class Norm:
         kind: ``rms`` (x / sqrt(mean(x^2) + eps)), ``layer`` (mean subtracted first), ``l2``.
         input, output: ids of the tensor read and of the node that holds the result.
         nodes: every node it covers.
-        epsilon: the value added under the root.
+        epsilon: the value added under the root, or the least length where an ``l2`` norm bounds that instead.
         weight, bias: paths of its parameters, None without.
         offset: what is added to the weight before it multiplies (1.0 for ``(1 + w)``).
         cast: where the result returns to the model's dtype: ``before_weight`` (``w * x.to(dtype)``), ``after_weight``

@@ -6,6 +6,7 @@ from kunport_codegen.facts import Norm
 from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.flow import Flow, Op, parent
 from kunport_codegen.lowering.members import Member, Name, Value
+from kunport_codegen.recognition.norms import STEP
 
 # Layers of the engine that can also add the residual before they normalise.
 FUSABLE = frozenset(("RMSNorm", "GemmaRMSNorm"))
@@ -13,7 +14,7 @@ FUSABLE = frozenset(("RMSNorm", "GemmaRMSNorm"))
 
 def has_layer(fact: Norm) -> bool:
     """Whether the engine has a layer for this form."""
-    if fact.cast == "root" or fact.groups is not None:
+    if fact.cast == "root" or fact.groups is not None or fact.epsilon == STEP:
         return False
     if fact.kind == "layer":
         return not fact.offset and (bool(fact.weight) or not fact.bias)

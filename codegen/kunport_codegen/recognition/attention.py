@@ -15,12 +15,15 @@ from kunport_codegen.graph import Node, Ref
 
 from .index import FLOAT32, Index, axis, combine, is_cast, number, sizes, swaps_axes
 from .pattern import Cast, Match, Op, Parameter
-from .scores import factor, read_scores, remerges
+from .scores import factor, read_scores, remerges, spelled_softmax
 
 
 def find_attentions(index: Index) -> list[Attention]:
     """The attentions of a graph, in order."""
-    return [found for node in index.in_order("softmax") if (found := _attention(index, node)) is not None]
+    softmaxes = [(node, [node]) for node in index.in_order("softmax")]
+    spelled = [each for node in index.in_order("div") if (each := spelled_softmax(index, node)) is not None]
+    found = [fact for each in (*softmaxes, *spelled) if (fact := _attention(index, *each)) is not None]
+    return sorted(found, key=lambda fact: index.order[fact.output])
 
 
 @dataclass(slots=True)
@@ -34,7 +37,7 @@ class Operand:
     transposed: bool = False
 
 
-def _attention(index: Index, softmax: Node) -> Attention | None:
+def _attention(index: Index, softmax: Node, spelling: list[Node]) -> Attention | None:
     scores = read_scores(index, softmax)
     weighted = _weighted(index, softmax, dropped=scores is not None and scores.sinks is not None)
     if scores is None or weighted is None:
@@ -48,7 +51,7 @@ def _attention(index: Index, softmax: Node) -> Attention | None:
     sunk = _sunk(index, softmax, product) if scores.sinks is None else None
     output, heads_first, tail = combined_heads(index, sunk.product if sunk is not None else product)
     tail = [*tail, *sunk.covered] if sunk is not None else tail
-    covered = [softmax, *weighted, *tail, *scores.covered, *query.covered, *key.covered, *value.covered]
+    covered = [*spelling, *weighted, *tail, *scores.covered, *query.covered, *key.covered, *value.covered]
     shared = scores.mask.covered if scores.mask else ()
     if scores.bias is not None:
         shared = (*shared, *scores.bias.covered)
@@ -125,7 +128,7 @@ def _weighted(index: Index, softmax: Node, dropped: bool) -> list[Node] | None:
     if drops and drops[0].args[1] not in ((Ellipsis, slice(None, -1, None)), [Ellipsis, slice(None, -1, None)]):
         return None
     weights = chain[-1] if chain else softmax
-    return [*chain, product] if index.producer(product.args[0]) is weights else None
+    return [*chain, product] if product.args[0] == Ref(weights.id) else None
 
 
 def operand(index: Index, node: Node | None, scales: bool = True, repeats: bool = False) -> Operand | None:

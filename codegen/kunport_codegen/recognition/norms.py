@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Norm, Number
 from kunport_codegen.graph import DType, Node
 
@@ -11,7 +12,11 @@ from .index import FLOAT32, Index, argument, equal, is_cast, number, over_last, 
 from .norm_weights import Weight, operand_bias, operand_weight, read_weight, rounds_as_said, vector
 
 _SPELLED = ("rsqrt", "sqrt", "pow")
+_LENGTHS = ("norm", "vector_norm", "linalg_vector_norm")
 _OPERATORS = {"layer_norm": "layer", "rms_norm": "rms"}
+# What torch's rms_norm takes where no epsilon is given: the smallest step of float32, which it computes in. Before, it
+# was that of the tensor's own dtype, so that only torch itself can be relied on.
+STEP = 2.0**-23
 
 
 def find_norms(index: Index) -> list[Norm]:
@@ -20,8 +25,9 @@ def find_norms(index: Index) -> list[Norm]:
     A norm is recognised as ``x * rsqrt(statistic(x) + eps)``, with the weight, the bias and the casts that follow it.
     """
     found = []
-    for node in index.in_order(*_SPELLED, *_OPERATORS):
-        core = _operator(index, node) if node.op in _OPERATORS else _spelled_out(index, node)
+    for node in index.in_order(*_SPELLED, *_OPERATORS, *_LENGTHS):
+        read = _operator if node.op in _OPERATORS else _bounded if node.op in _LENGTHS else _spelled_out
+        core = read(index, node)
         norm = core and _finish(index, core)
         if norm:
             found.append(norm)
@@ -143,7 +149,8 @@ def _operator(index: Index, node: Node) -> _Core | None:
     kind = _OPERATORS[node.op]
     source = index.producer(node.args[0])
     shape = argument(node, 1)
-    epsilon = number(argument(node, 4, 1e-5) if kind == "layer" else argument(node, 3))
+    given = argument(node, 4, 1e-5) if kind == "layer" else argument(node, 3)
+    epsilon = STEP if kind == "rms" and given is None else number(given)
     one_dimension = number(shape) is not None or (isinstance(shape, list | tuple) and len(shape) == 1)
     if source is None or epsilon is None or not one_dimension:
         return None
@@ -158,6 +165,22 @@ def _operator(index: Index, node: Node) -> _Core | None:
         if core.bias is None:
             return None
     return core
+
+
+def _bounded(index: Index, length: Node) -> _Core | None:
+    """``x / max(length of x, epsilon)``, as torch's normalize has it."""
+    source, bound = index.producer(length.args[0]), index.user(length)
+    if source is None or bound is None or len(length.args) > 1 or not over_last(length, source):
+        return None
+    if set(length.kwargs) - {"dim", "keepdim", "p"} or unwrap(length.kwargs.get("p", 2)) != 2:
+        return None
+    least = bound.kwargs.get("min", argument(bound, 1)) if bound.op in ("clamp", "clamp_min") else None
+    scaled, epsilon = index.user(bound), number(least)
+    if epsilon is None or len(bound.args) + len(bound.kwargs) != 2 or scaled is None:
+        return None
+    if _other_operand(index, scaled, bound, inverse=False) is not source:
+        return None
+    return _Core("l2", source, scaled, [length, bound, scaled], epsilon)
 
 
 def _finish(index: Index, core: _Core) -> Norm | None:

@@ -81,6 +81,22 @@ def read_scores(index: Index, softmax: Node) -> Scores | None:
     return found
 
 
+def spelled_softmax(index: Index, quotient: Node) -> tuple[Node, list[Node]] | None:
+    """``exp(s) / sum(exp(s))`` over the last dimension, as the softmax that it is, with the nodes that spell it."""
+    if len(quotient.args) != 2 or quotient.kwargs:
+        return None
+    raised, total = map(index.producer, quotient.args)
+    if raised is None or total is None or raised.op != "exp" or total.op != "sum":
+        return None
+    if index.producer(total.args[0]) is not raised or not over_last(total, raised):
+        return None
+    how = {"dim": -1}
+    softmax = Node(
+        quotient.id, "softmax", raised.args, how, quotient.shape, quotient.dtype, quotient.frame, quotient.where
+    )
+    return softmax, [quotient, raised, total]
+
+
 def _finish(index: Index, found: Scores, product: Node) -> bool:
     """Takes the product's operands, and what ``baddbmm`` scales and adds."""
     if product.op != "baddbmm":

@@ -242,7 +242,6 @@ def near_misses() -> dict[str, Any]:
         "layer norm of two dimensions": lambda b, x: x.layer_norm((3, 3), None, None, 1e-5),
         "layer norm with a computed weight": lambda b, x: x.layer_norm((3,), b.parameter("w", 3) * 2.0, None, 1e-5),
         "layer norm with a computed bias": lambda b, x: x.layer_norm((3,), None, b.parameter("b", 3) * 2.0, 1e-5),
-        "rms norm with torch's own epsilon": lambda b, x: x.rms_norm((3,), b.parameter("w", 3)),
         "rounded division": lambda b, x: x.div((root(x) + 1e-6).sqrt(), rounding_mode="floor"),
         "mean in another dtype": lambda b, x: (
             x * (x.pow(2).mean(dim=-1, keepdim=True, dtype=DType("float64")) + 1e-6).rsqrt()

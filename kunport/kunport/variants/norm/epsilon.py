@@ -1,14 +1,16 @@
 """The epsilon of each norm, and who says so.
 
-`epsilon` is added under the root. `epsilon_source` is `config.FIELD` where a field of the configuration gives it,
-`class default` where the norm's own class does, because nobody passed one, and `literal` where a number stands in the
-code that builds or computes the norm. Epsilon belongs to the instance: many models mix sources.
+`epsilon` is added under the root (of an L2 norm that bounds its length instead, it is the least length).
+`epsilon_source` is `config.FIELD` where a field of the configuration gives it, `class default` where the norm's own
+class does, because nobody passed one, and `literal` where a number stands in the code that builds or computes the norm.
+Epsilon belongs to the instance: many models mix sources.
 """
 
 from __future__ import annotations
 
 from kunport_codegen.expression import Scalar, fields_of, unwrap
 from kunport_codegen.facts import Norm
+from kunport_codegen.recognition.norms import STEP
 
 from kunport.variants.fact import Fact
 from kunport.variants.model import Model
@@ -19,7 +21,10 @@ def read(model: Model, norm: Norm) -> Found:
     """Value and source."""
     epsilon = norm.epsilon
     value = float(unwrap(epsilon))
-    yield "epsilon", model.fact(value, norm.where, "", epsilon)
+    if epsilon == STEP:
+        yield "epsilon", model.opaque(model.index.nodes[norm.output], "torch's own, which its version decides")
+    else:
+        yield "epsilon", model.fact(value, norm.where, "", epsilon)
     if isinstance(epsilon, Scalar) and (fields := sorted(fields_of(epsilon.expr))):
         yield "epsilon_source", Fact(", ".join(f"config.{path}" for path in fields), norm.where, tuple(fields))
     else:
@@ -28,6 +33,8 @@ def read(model: Model, norm: Norm) -> Found:
 
 def _constant(model: Model, norm: Norm, value: float) -> Fact:
     """Which constant it is: the norm's module tells what it was built with."""
+    if value == STEP:
+        return Fact("class default", norm.where)
     module = model.graph.modules.get(model.paths[norm.frame])
     if module is None or module.children or value in module.floats:
         return Fact("literal", norm.where)
