@@ -67,5 +67,8 @@ def test_what_the_vendor_has_ran_on_it_alone(served):
     for operator, provider, _ in vendor["ran"]:
         by_operator.setdefault(operator, set()).add(provider)
     assert {operator for operator, providers in by_operator.items() if providers == {"vendor"}} == SERVED[model][1]
-    assert {operator for operator, providers in by_operator.items() if providers == {"torch"}} == {"embed_tokens", "sample"}
+    assert {operator for operator, providers in by_operator.items() if providers == {"torch"}} == {
+        "embed_tokens",
+        "sample",
+    }
     assert {provider for _, provider, _ in reference["ran"]} == {"torch"}
