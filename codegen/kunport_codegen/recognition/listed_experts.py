@@ -8,7 +8,7 @@ and compared with the sum over chosen experts of weight times factor times token
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from kunport_codegen.graph import Node, Ref
 from .evaluate import UnevaluableError, evaluate
 from .index import Index, sizes
 from .module_networks import ModuleNetwork, ModuleNetworks
+from .repeats import layer_calls
 from .routers import Routers, Routing
 from .rules import Array
 
@@ -27,9 +28,26 @@ _TRIED = 8  # results and weights that are tried for each router
 
 def find_listed_experts(index: Index) -> list[Experts]:
     """The mixtures of experts of a graph whose experts are modules of their own, in order."""
-    routers, networks = Routers(index), ModuleNetworks(index)
     items = [node for node in index.in_order("item") if node.args[1] == 1 and _chooses(index, node)]
-    return [found for choice in items if (found := _mixture(index, choice, routers, networks)) is not None]
+    if not items:
+        return []
+    routers, networks, layers = Routers(index), ModuleNetworks(index), _Layers(index)
+    return [found for choice in items if (found := _mixture(index, choice, routers, networks, layers)) is not None]
+
+
+class _Layers:
+    """What may belong to a mixture: the live nodes of the layer that chooses, of the whole graph outside of layers."""
+
+    def __init__(self, index: Index) -> None:
+        self._calls = layer_calls(index.graph)
+        self._nodes: dict[int, list[int]] = {}
+        for identifier in sorted(index.live):
+            self._nodes.setdefault(self._calls.get(index.nodes[identifier].frame, 0), []).append(identifier)
+        self._all = sorted(index.live)
+
+    def around(self, node: Node) -> list[int]:
+        call = self._calls.get(node.frame)
+        return self._all if call is None else self._nodes[call]
 
 
 def _chooses(index: Index, item: Node) -> bool:
@@ -48,12 +66,13 @@ class _Mixture:
     weights: Node
 
 
-def _mixture(index: Index, choice: Node, routers: Routers, networks: ModuleNetworks) -> Experts | None:
+def _mixture(index: Index, choice: Node, routers: Routers, networks: ModuleNetworks, layers: _Layers) -> Experts | None:
     scores = index.producer(index.nodes[choice.args[0].id].args[0])
     count = (sizes(scores) or (0, 0))[1]
-    dependent = _dependent(index, choice)
+    around = layers.around(choice)
+    dependent = _dependent(index, choice, set(around))
     weights = [node for node in dependent.values() if sizes(node) == sizes(choice) and _is_floating(node)][:_TRIED]
-    for output, found in _sums(index, choice, dependent, networks, count):
+    for output, found in _sums(index, (each for each in around if each > choice.id), dependent, networks, count):
         for weight in weights:
             mixture = _Mixture(index.nodes[found[0].tokens], found, output, weight)
             if _is_sum(index, choice, mixture) and (routing := routers.read(Ref(weight.id), Ref(choice.id))):
@@ -61,13 +80,13 @@ def _mixture(index: Index, choice: Node, routers: Routers, networks: ModuleNetwo
     return None
 
 
-def _dependent(index: Index, choice: Node) -> dict[int, Node]:
+def _dependent(index: Index, choice: Node, around: set[int]) -> dict[int, Node]:
     """What is computed from a choice or beside it, in order."""
     found: set[int] = set()
     pending = [choice.args[0].id]
     while pending:
         for user in index.users.get(pending.pop(), ()):
-            if user in index.nodes and user not in found:
+            if user in around and user not in found:
                 found.add(user)
                 pending.append(user)
     return {each: index.nodes[each] for each in sorted(found)}
@@ -78,12 +97,12 @@ def _is_floating(node: Node) -> bool:
 
 
 def _sums(
-    index: Index, choice: Node, dependent: dict[int, Node], networks: ModuleNetworks, count: int
+    index: Index, following: Iterable[int], dependent: dict[int, Node], networks: ModuleNetworks, count: int
 ) -> Iterator[tuple[Node, list[ModuleNetwork]]]:
     """The first tensors that the networks of all experts, and a choice, lead to."""
     behind: dict[int, frozenset[int]] = {}
     tried = 0
-    for identifier in sorted(each for each in index.live if each > choice.id):
+    for identifier in following:
         node = index.nodes[identifier]
         if networks.read(node) is not None:
             behind[identifier] = frozenset((identifier,))

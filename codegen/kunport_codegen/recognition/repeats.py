@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kunport_codegen.expression import Expr, Scalar
-from kunport_codegen.graph import Frame, Node, Ref, refs
+from kunport_codegen.graph import Frame, Graph, Node, Ref, refs
 
 from .index import Index
 
@@ -248,16 +248,21 @@ def repeats_of(index: Index) -> Repeats:
     return index.once("repeats", lambda: Repeats(index))
 
 
-def _stretches(index: Index) -> list[Stretch]:
-    """The calls of numbered modules outside of others; of those that are called several times, none."""
-    frames = index.graph.frames
-    outermost: dict[int, int] = {}  # call -> the outermost call of a numbered module around it
-    for frame in frames:
+def layer_calls(graph: Graph) -> dict[int, int]:
+    """For each call inside of a layer, the layer's: the outermost call of a numbered module around it."""
+    outermost: dict[int, int] = {}
+    for frame in graph.frames:
         around = outermost.get(frame.parent) if frame.parent is not None else None
         if around is None and frame.kind == "module" and _NUMBERED.fullmatch(frame.path):
             around = frame.id
         if around is not None:
             outermost[frame.id] = around
+    return outermost
+
+
+def _stretches(index: Index) -> list[Stretch]:
+    """The layers' calls; of layers that are called several times, none."""
+    frames, outermost = index.graph.frames, layer_calls(index.graph)
     calls = Counter(frames[each].path for each in set(outermost.values()))
     found: dict[int, Stretch] = {}
     for call, around in outermost.items():

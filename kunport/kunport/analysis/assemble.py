@@ -236,7 +236,7 @@ def _needed(nodes: list[Node], constructed: int, output: Any) -> list[Node]:
 
 def operands(node: Node) -> set[int]:
     """The ids that a node reads, those that its body reads included."""
-    found = {*refs(node.args), *refs(node.kwargs)}
+    found = set(refs((node.args, node.kwargs) if node.kwargs else node.args))
     if node.body is not None:
         found |= set(refs([[before, after] for _, before, after in node.body.carried])) | set(refs(node.body.skip))
         for inner in node.body.nodes:

@@ -16,10 +16,14 @@ def contain_leaks(nodes: list[Node], known: set[int] | None = None) -> set[int]:
     for node in nodes:
         _check(node, known)
         if node.body is not None:
-            inside = {*known, node.body.variable, *(start for start, _, _ in node.body.carried)}
-            inside = contain_leaks(node.body.nodes, inside)
-            if not set(refs([after for _, _, after in node.body.carried])) | set(refs(node.body.skip)) <= inside:
+            body = node.body
+            inside = {body.variable, *(start for start, _, _ in body.carried)}
+            known |= inside
+            contain_leaks(body.nodes, known)
+            if not _are_there([[after for _, _, after in body.carried], body.skip], known):
                 _give_up(node, [])
+            known -= inside  # in place: a copy for each loop takes longer than all the rest
+            known.difference_update(each.id for each in body.nodes)
         known.add(node.id)
     return known
 
@@ -28,8 +32,12 @@ def _check(node: Node, known: set[int]) -> None:
     operands: list[Arg] = [node.args, node.kwargs]
     if node.body is not None:
         operands.append([before for _, before, _ in node.body.carried])
-    if not set(refs(operands)) <= known:
-        _give_up(node, [each for each in node.args if set(refs(each)) <= known])
+    if not _are_there(operands, known):
+        _give_up(node, [each for each in node.args if _are_there(each, known)])
+
+
+def _are_there(operands: Arg, known: set[int]) -> bool:
+    return all(each in known for each in refs(operands))
 
 
 def _give_up(node: Node, operands: list[Arg]) -> None:

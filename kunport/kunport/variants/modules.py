@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from kunport_codegen.expression import Scalar
 from kunport_codegen.graph import Module
 
+_INDEXED = re.compile(r"\[\d+\]")
 _COMPARED = [each.name for each in dataclasses.fields(Module) if each.name not in ("path", "attributes", "children")]
 
 
@@ -27,4 +30,6 @@ def made_alike(modules: Mapping[str, Module], one: str, other: str) -> bool:
 
 
 def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, Scalar) and isinstance(other, Scalar):  # facts name no place in a list
+        return one.value == other.value and _INDEXED.sub("", str(one.expr)) == _INDEXED.sub("", str(other.expr))
     return one is other or type(one) is type(other) is int or bool(one == other)

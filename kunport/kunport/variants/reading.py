@@ -167,7 +167,7 @@ def _explain(graph: Graph, layers: list[Facts]) -> None:
 
     selector = Selector(graph, len(layers))
     known: dict[tuple[str, ...], set[str]] = {}
-    for key in differing:
+    for key in sorted(differing):  # so that the answer is the same in every process
         values = tuple(repr(_value(facts.get(key))) for facts in layers)
         if values not in known:
             known[values] = _telling(selector, values) or _decided(graph, values) or _chosen(key, layers)

@@ -1,4 +1,9 @@
-"""Layers that repeat another have its facts: the same as if every layer were looked into."""
+"""Layers that repeat another have its facts: the same as if every layer were looked into, in every process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from kunport.analysis import analyze
@@ -41,3 +46,17 @@ def test_modules_that_differ_in_more_than_their_number_are_not_alike():
         False,
         False,
     ]
+
+
+def test_facts_are_the_same_in_every_process():
+    """Whatever order sets of names have there."""
+    fixture = Path(__file__).parents[1] / "custom_code" / "fixtures" / "trailing_predictors"
+    code = f"import sys; sys.path = {sys.path}; from kunport.cli import main; main(['analyze', {str(fixture)!r}, '--format', 'json'])"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
+    assert b"router.correction_bias" in found.pop()
