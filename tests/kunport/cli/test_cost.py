@@ -20,38 +20,49 @@ NEEDLESS = (
 COUNTED = """
 import ast, io, json, sys
 from kunport.cli import main
+from kunport.variants import reading
 from kunport.variants.known import nearest
 
-parsed, compared = [], []
+parsed, compared, layers = [], [], []
 parse, differences = ast.parse, nearest.differences
 ast.parse = lambda text, *rest, **named: parsed.append(len(text.strip())) or parse(text, *rest, **named)
 nearest.differences = lambda *sides: compared.append(sides) or differences(*sides)
+read = reading._layer_facts
+reading._layer_facts = lambda layer, variants: layers.append(layer.number) or read(layer, variants)
 out, sys.stdout = sys.stdout, io.StringIO()
 status = main(["analyze", "llama", "--format", "json"])
-json.dump([status, sum(parsed), len(compared), list(sys.modules)], out)
+json.dump([status, sum(parsed), len(compared), list(sys.modules), layers], out)
 """
 
 
 @pytest.fixture(scope="module")
 def counts():
-    """Exit status, characters of source parsed, known models compared and modules imported, of `kunport analyze llama`."""
+    """What `kunport analyze llama` does.
+
+    Exit status, characters of source parsed, known models compared, modules imported and layers looked into.
+    """
     code = f"import sys; sys.path = {sys.path}{COUNTED}"
     return json.loads(subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, check=True).stdout)
 
 
 def test_analyzing_a_model_imports_only_what_it_needs(counts):
-    status, _, _, modules = counts
+    status, _, _, modules, _ = counts
     assert (status, set(NEEDLESS) & set(modules)) == (0, set())
 
 
 def test_of_the_source_only_what_is_reached_is_parsed(counts):
-    _, parsed, _, _ = counts
+    _, parsed, *_ = counts
     assert 50_000 < parsed < 400_000  # the files that it lies in have more than half a million
 
 
 def test_few_of_the_known_models_are_compared(counts):
-    _, _, compared, _ = counts
+    _, _, compared, *_ = counts
     assert 0 < compared < 15
+
+
+def test_of_equal_layers_one_is_looked_into_beside_the_ends(counts):
+    *_, layers = counts
+    assert layers == [0, 1, 31]
 
 
 def test_layers_that_are_alike_run_once():
