@@ -61,6 +61,7 @@ class RopeTable:
     ``rope_parameters['sliding_attention']``; empty where theta is no field of one), ``theta`` the base, ``rotary_dim``
     the number of elements of a head that are rotated (an odd one counts up to the next pair), ``scaling`` the factor on
     both tables (1.0 by default). ``cos`` and ``sin`` are the ids of the tables, one id where a table is complex.
+    ``own`` are the frequencies of a table that follows no formula known here, which has then neither type nor theta.
     """
 
     cos: int
@@ -73,6 +74,7 @@ class RopeTable:
     frame: int
     where: Location
     nodes: frozenset[int] = frozenset()
+    own: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)

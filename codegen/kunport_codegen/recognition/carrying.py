@@ -99,6 +99,7 @@ _HOW = {
     **dict.fromkeys(("Number", "Number | None"), "number"),
     "frozenset[int]": "tensors",
     "RopeTable": "table",
+    "tuple[float, ...]": "",
     "bool": "",
     "float": "",
     "Location": "",

@@ -131,11 +131,11 @@ class _Reader:
         return self.judged[key]
 
     def _judge(self, source: Node, output: Node) -> Form | None:
-        probed = probe(self.index, self.table.cos)
+        probed, other = probe(self.index, self.table.cos), probe(self.index, self.table.sin)
         shape = sizes(source)
-        if probed is None or shape is None:
+        if probed is None or other is None or shape is None or not np.array_equal(probed[0], other[0]):
             return None
-        positions, known = probed
+        positions, known = probed[0], {**probed[1], **other[1]}  # each may count positions for itself
         known[source.id] = data = Draw().standard_normal(shape)
         try:
             rotated = evaluate(self.index.nodes, output.id, known)

@@ -18,7 +18,10 @@ from .evaluate import UnevaluableError, evaluate
 from .frequencies import frequencies
 from .index import Index, combine, equal, is_cast, number, split_number
 from .rules import Array
+from .spelling import spelled
 
+# Operators that place elements and change none; the positions themselves are counted by the length.
+_PLACING = frozenset(("arange", "getitem", "reshape", "expand", "unsqueeze", "repeat", "broadcast_to", "transpose"))
 _POSITIONS = 256  # as many rows of a long table are tried
 
 
@@ -30,6 +33,7 @@ def find_tables(index: Index) -> list[RopeTable]:
         angles = index.producer(node.args[0])
         if angles is not None and index.constant(angles.id):
             by_angles[angles.id][node.op].append(node)
+    _join_alike(index, by_angles)
     for source, pair in by_angles.items():
         for cosine, sine in zip(pair["cos"], pair["sin"], strict=False):
             found.append(_table(index, source, cosine, sine))
@@ -38,6 +42,17 @@ def find_tables(index: Index) -> list[RopeTable]:
         if angles is not None and index.constant(angles.id) and length is not None and length.op == "ones_like":
             found.append(_table(index, angles.id, node, node))
     return [table for table in found if table is not None]
+
+
+def _join_alike(index: Index, by_angles: dict[int, dict[str, list[Node]]]) -> None:
+    """Cosines and sines of angles that are computed twice over, in the same way, belong together."""
+    single = [source for source, pair in by_angles.items() if not pair["cos"] or not pair["sin"]]
+    first: dict[Any, int] = {}
+    for source in single:
+        kept = first.setdefault(spelled(index, index.ancestors(source), {}), source)
+        if kept != source:
+            for op, nodes in by_angles.pop(source).items():
+                by_angles[kept][op].extend(nodes)
 
 
 def probe(index: Index, table: int) -> tuple[Array, dict[int, Array]] | None:
@@ -98,17 +113,36 @@ def _table(index: Index, angles: int, cosine: Node, sine: Node) -> RopeTable | N
         values = evaluate(index.nodes, angles, known)
     except UnevaluableError:
         return None
-    for basis in bases(index, angles):
+    own = _own_basis(index, angles, values, positions)
+    for basis in (*bases(index, angles), *([own] if own is not None else ())):
         if _are_angles(values, positions, basis.frequencies):
             return described_table(index, basis, cosine_end, sine_end, cosine_factor, cosine)
     return None
+
+
+def _own_basis(index: Index, angles: int, values: Array, positions: Array) -> Basis | None:
+    """The frequencies that angles show, where no formula says them and the length of the input does not change them."""
+    for node in index.ancestors(angles):
+        scalars = [arg for arg in (*node.args, *node.kwargs.values()) if isinstance(arg, Scalar)]
+        if node.op not in _PLACING and any(symbols_of(each.expr) for each in scalars):
+            return None
+    rows = np.reshape(values, (-1, values.shape[-1])) if values.ndim > 1 else values
+    if rows.ndim != 2 or not len(rows) or positions[0] == 0:
+        return None
+    found = rows[0] / positions[0]
+    half = len(found) // 2
+    if np.array_equal(found[:half], found[half:]):
+        found = found[:half]
+    elif np.array_equal(found[::2], found[1::2]):
+        found = found[::2]
+    return Basis("", "", 0.0, 2 * len(found), found, tuple(map(float, found)))
 
 
 def described_table(index: Index, basis: Basis, cosine: Node, sine: Node, scaling: float, place: Node) -> RopeTable:
     """The fact for two tables that were found to follow a basis."""
     nodes = index.exclusive(index.ancestors(cosine.id, sine.id), cosine, sine)
     described = basis.rope_type, basis.parameters, basis.theta, basis.dim
-    return RopeTable(cosine.id, sine.id, *described, scaling, place.frame, place.where, nodes)
+    return RopeTable(cosine.id, sine.id, *described, scaling, place.frame, place.where, nodes, basis.own)
 
 
 @dataclass(slots=True)
@@ -120,6 +154,7 @@ class Basis:
     theta: Number
     dim: Number
     frequencies: Array
+    own: tuple[float, ...] = ()
 
 
 def _scales(index: Index, node: Node) -> bool:
@@ -186,6 +221,8 @@ def _content(path: str, config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def frequencies_of(table: RopeTable, config: Mapping[str, Any]) -> Array:
     """``[rotary_dim / 2]`` radians a position, of a table that was recognised under a configuration."""
+    if table.own:
+        return np.asarray(table.own)
     parameters = _content(table.parameters, config)
     values = frequencies(table.rope_type, unwrap(table.theta), unwrap(table.rotary_dim), parameters, config)
     assert values is not None, "a table is only recognised by its frequencies"

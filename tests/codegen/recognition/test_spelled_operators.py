@@ -75,3 +75,45 @@ def test_torch_takes_the_step_of_float32_where_no_epsilon_is_given(dtype: torch.
     tensor = (1e-3 * torch.arange(1, 9)).to(dtype)
     wanted = tensor.float() * torch.rsqrt(tensor.float().square().mean() + STEP)
     torch.testing.assert_close(torch.nn.functional.rms_norm(tensor, (8,)), wanted.to(dtype))
+
+
+TURNED = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.embed, self.qkv = nn.Embedding(16, 16), nn.Linear(16, 48)
+        self.out, self.head = nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def turn(self, x):
+        n = x.shape[-2]
+        slow = FREQUENCIES
+        angles = torch.outer(torch.arange(n), slow)
+        cos, sin = angles.cos(), torch.outer(torch.arange(n), slow).sin()
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+
+    def forward(self, ids):
+        q, k, v = (each.unflatten(-1, (2, 8)).transpose(1, 2) for each in self.qkv(self.embed(ids)).chunk(3, dim=-1))
+        q, k = self.turn(q), self.turn(k)
+        x = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.head(self.out(x.transpose(1, 2).flatten(2)))
+"""
+
+
+def _tables(folder: Path, frequencies: str) -> list[tuple[float, ...]]:
+    path = folder / "turned.py"
+    path.write_text(TURNED.replace("FREQUENCIES", frequencies))
+    return [rope.table.own for rope in recognize(analyze(path, config={}).graph).ropes]
+
+
+def test_a_rotation_by_frequencies_of_its_own(tmp_path: Path) -> None:
+    tables = _tables(tmp_path, "torch.linspace(1, 0.25, 4)")
+    assert tables == [pytest.approx((1.0, 0.75, 0.5, 0.25))] * 2
+
+
+def test_frequencies_that_change_with_the_length_are_none(tmp_path: Path) -> None:
+    assert _tables(tmp_path, "torch.linspace(1, 0.25, 4) / (1 + n)") == []

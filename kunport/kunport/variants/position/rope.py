@@ -36,6 +36,11 @@ def read(site: Site) -> Found:
     base = Scalar(float(unwrap(theta)), theta.expr) if isinstance(theta, Scalar) else theta
     yield "position.pairing", model.fact(rope.style, rope.where, r"interleave")
     yield "position.dims", model.fact(_dims(model, rope.table), rope.where, "", rope.table.rotary_dim)
+    if rope.table.own:
+        node = model.index.nodes[rope.table.cos]
+        yield "position.base", model.opaque(node, "frequencies that follow no formula that has a name here")
+        yield "position.scaling", model.opaque(node, "frequencies that follow no formula that has a name here")
+        return
     yield "position.base", model.fact(base, rope.table.where)
     yield "position.scaling", model.fact(rope.table.rope_type, rope.table.where, r"rope_type|rope_scaling")
 
