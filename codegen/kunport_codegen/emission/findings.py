@@ -45,10 +45,8 @@ def _norm(fact: Norm) -> str:
 def _rope(fact: Rope) -> str:
     style = "halves" if fact.style == "half" else "neighbouring elements"
     table = fact.table
-    return (
-        f"Rotary embedding over {style}, {_number(table.rotary_dim)} elements of a head,"
-        f" {table.rope_type} table from config.{table.parameters}"
-    )
+    origin = "by frequencies of its own" if table.own else f"{table.rope_type} table from config.{table.parameters}"
+    return f"Rotary embedding over {style}, {_number(table.rotary_dim)} elements of a head, {origin}"
 
 
 def _attention(fact: Attention) -> str:
