@@ -17,7 +17,7 @@ from kunport.tiny_models import randomize
 from kunport.tiny_models.checkpoint import write_tokenizer
 from transformers import AutoModelForCausalLM, LlamaConfig, Olmo2Config
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.engine
 
 FIXTURES = Path(__file__).with_name("fixtures")
 PROMPTS = [[5, 9, 77], [(31 * i) % 251 + 1 for i in range(40)], [200, 3, 3, 3, 90, 14, 250]]

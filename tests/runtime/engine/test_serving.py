@@ -10,7 +10,7 @@ import pytest
 
 import kunport
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.engine
 
 SCENARIOS = (
     "reference",

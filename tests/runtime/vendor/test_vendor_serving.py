@@ -11,7 +11,7 @@ import pytest
 
 import kunport
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.engine
 
 COMMON = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
