@@ -10,6 +10,9 @@ export VLLM_LOGGING_LEVEL=ERROR TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 OM
 "$BIN/ruff" check .
 "$BIN/mypy"
 "$BIN/lint-imports"
+# Pytest takes two test modules of one name for the same module, and only when it gets to the second.
+twice=$(find tests -name 'test_*.py' | sed 's|.*/||' | sort | uniq -d)
+[ -z "$twice" ] || { echo "Name test modules apart: $twice" >&2; exit 1; }
 if [ "${1:-}" = --fast ]; then
     exec "$PYTHON" -m pytest -m "not engine" -n 2 --dist worksteal
 fi
