@@ -239,6 +239,28 @@ def parallel(checkpoint: str) -> Any:
     return found | {"seconds": time.monotonic() - begin}
 
 
+def nodes(checkpoint: str) -> Any:
+    """Two ranks, each on a Ray node of its own with one core and one declared device."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+    node = {"num_cpus": 1, "num_gpus": 1, "object_store_memory": 80 << 20}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    cluster.add_node(**node)
+    try:
+        os.environ["RAY_ADDRESS"] = cluster.address
+        llm = engine(
+            checkpoint, enable_prefix_caching=False, tensor_parallel_size=2, distributed_executor_backend="ray"
+        )
+        workers = llm.llm_engine.engine_core.engine_core.model_executor.ray_worker_handles
+        found = {"greedy": answers(llm, **GREEDY), "seeded": answers(llm, **SEEDED)}
+        return found | {"nodes": [worker.node_id for worker in workers]}
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
 def layers(checkpoint: str) -> Any:
     """How far each layer of ours is from vLLM's plain torch, relative to its largest number."""
     import torch

@@ -21,8 +21,10 @@ SCENARIOS = (
     "asleep",
     "poor",
     "exhausted",
+    "overlapped",
     "tuned",
     "parallel",
+    "nodes",
 )
 ENVIRONMENT = {
     "KUNPORT_DEVICE": "cpu",
@@ -119,6 +121,12 @@ def test_lora_weights_of_one_request_do_not_touch_another(found):
 def test_two_ranks_answer_as_one(found):
     check(found["parallel"]["greedy"], found["reference"])
     assert tokens(found["parallel"]["seeded"]) == tokens(found["plain"]["seeded"])
+
+
+def test_two_ranks_on_two_nodes_of_ray_answer_as_one(found):
+    assert len(set(found["nodes"]["nodes"])) == 2
+    check(found["nodes"]["greedy"], found["reference"])
+    assert tokens(found["nodes"]["seeded"]) == tokens(found["plain"]["seeded"])
 
 
 def test_a_worker_that_dies_is_noticed(found):
