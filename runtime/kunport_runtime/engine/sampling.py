@@ -62,6 +62,7 @@ class OperatorSampler(Sampler):
             top_k=torch.zeros(count, dtype=torch.int32, device=logits.device),
             top_p=torch.ones(count, device=logits.device),
             uniform=zeros,
+            greedy=True,
         )
 
 

@@ -57,7 +57,7 @@ def test_embed_tokens():
 
 
 def test_sample():
-    def formula(out, logits, temperature, top_k, top_p, uniform):
+    def formula(out, logits, temperature, top_k, top_p, uniform, greedy):
         return {"out": np.array([chosen(*row) for row in zip(logits, temperature, top_k, top_p, uniform, strict=True)])}
 
     judge("sample", formula)

@@ -13,6 +13,10 @@ from kunport_runtime.devices.kunlun import KunlunDevice
 from kunport_runtime.engine.platforms.common import KunportPlatform
 from kunport_runtime.providers.vendor.wheel import report_wheel
 
+# The second model runner asks for views of host memory that only built-in platforms give (vLLM 0.32). vLLM asks which
+# runner it is before it asks the platform anything.
+os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", "0")
+
 
 class AcceleratorPlatform(KunportPlatform):
     """Memory, graphs and communication of a device that torch knows as ``cuda``."""
@@ -31,12 +35,6 @@ class AcceleratorPlatform(KunportPlatform):
     @classmethod
     def set_device(cls, device: torch.device) -> None:
         cls.device.use(device.index or 0)
-
-    @classmethod
-    def check_and_update_config(cls, vllm_config: Any) -> None:
-        super().check_and_update_config(vllm_config)
-        # The second model runner asks for views of host memory that only built-in platforms give (vLLM 0.32).
-        os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", "0")
 
     @classmethod
     def import_kernels(cls) -> None:

@@ -67,11 +67,16 @@ class KunportPlatform(Platform):
             add_arguments(parser)
 
     @classmethod
-    def check_and_update_config(cls, vllm_config: Any) -> None:
+    def apply_config_platform_defaults(cls, vllm_config: Any) -> None:
         from vllm.config import CompilationMode
 
-        # Operators are dispatched and counted in Python at every call: there is no trace for a compiler to see.
+        super().apply_config_platform_defaults(vllm_config)
+        # Operators are dispatched and counted in Python at every call: there is no trace for a compiler to see. Said
+        # before vLLM decides what follows from it: where it means to compile with Inductor, no layer of ours would run.
         vllm_config.compilation_config.mode = CompilationMode.NONE
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
         if vllm_config.parallel_config.worker_cls == "auto":
             vllm_config.parallel_config.worker_cls = cls.worker
         super().check_and_update_config(vllm_config)

@@ -17,5 +17,28 @@ def nothing_cached_without_accelerator() -> None:
         torch.accelerator.empty_host_cache = _nothing
 
 
+def supply_weak_references() -> None:
+    """Define ``torch.ops._C.weak_ref_tensor`` where no compiled code has.
+
+    vLLM keeps the result of a captured graph by it, so that the graphs' pool may use the memory again (0.32,
+    ``CUDAGraphWrapper``). It goes once vLLM does that without compiled code.
+    """
+    if not hasattr(torch.ops._C, "weak_ref_tensor"):
+        _LIBRARY.define("weak_ref_tensor(Tensor input) -> Tensor")
+        _LIBRARY.impl("weak_ref_tensor", weak_reference, "CompositeExplicitAutograd")
+
+
+def weak_reference(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor at the place of another, which it does not keep alive."""
+    storage = tensor.untyped_storage()
+    borrowed = torch._C._construct_storage_from_data_pointer(storage.data_ptr(), tensor.device, storage.nbytes())
+    place = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return place.set_(borrowed, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
 def _nothing() -> None:
     return None
+
+
+_LIBRARY = torch.library.Library("_C", "FRAGMENT")
+"""Held: what it defines goes with it."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import torch
 
-from kunport_runtime.operators.contract import Case, Contract, reads, writes
+from kunport_runtime.operators.contract import Case, Contract, option, reads, writes
 from kunport_runtime.operators.draw import Draw
 from kunport_runtime.operators.numerics import wide
 from kunport_runtime.operators.tolerance import Tolerance
@@ -54,9 +54,12 @@ def reference(
     top_k: torch.Tensor,
     top_p: torch.Tensor,
     uniform: torch.Tensor,
+    greedy: bool,
 ) -> None:
-    """The rules above; rows of temperature 0 cost no more than a search for their largest."""
-    out.copy_((logits == logits.amax(-1, keepdim=True)).int().argmax(-1))
+    """The rules above; rows of temperature 0 cost no more than a search for their largest (torch's takes the first)."""
+    out.copy_(logits.argmax(-1))
+    if greedy:
+        return
     rows = temperature.nonzero()[:, 0]
     if not len(rows):
         return
@@ -67,7 +70,7 @@ def reference(
 
 
 def cases(draw: Draw) -> Iterator[Case]:
-    """Every rule alone and together in one batch, over vocabularies that are no power of two; equal logits.
+    """Every rule alone and together in one batch, and the first alone; vocabularies that are no power of two; equals.
 
     Where a draw, or a border of top-p, falls decides rounding only near a border: the cases keep away from them.
     """
@@ -92,6 +95,18 @@ def cases(draw: Draw) -> Iterator[Case]:
                 "uniform": middle.gather(1, chosen.unsqueeze(1))[:, 0].float(),
             },
         )
+        yield Case(
+            f"{rows} rows of {vocab}, all the most probable",
+            {
+                "out": draw.poison(rows, dtype=torch.int64),
+                "logits": logits.clone(),
+                "temperature": torch.zeros_like(temperature),
+                "top_k": top_k.clone(),
+                "top_p": top_p.clone(),
+                "uniform": draw.uniform(rows, dtype=torch.float32),
+                "greedy": True,
+            },
+        )
 
 
 _F32 = ("float32",)
@@ -105,6 +120,7 @@ CONTRACT = Contract(
         reads("top_k", "rows", "tokens that are kept; 0: all", dtypes=("int32",)),
         reads("top_p", "rows", "probability that is kept; 1: all", dtypes=_F32),
         reads("uniform", "rows", "random numbers from 0 up to, not including, 1", dtypes=_F32),
+        option("greedy", bool, "all temperatures are 0, so that no host waits for a device to say so", default=False),
     ),
     reference=reference,
     cases=cases,
