@@ -43,8 +43,11 @@ class Root:
         """The file of a module and the package that its relative imports start from, None where it has none."""
         if self.package and dotted.partition(".")[0] != self.package:
             return None
-        place = self.folder.joinpath(*dotted.split("."))
-        for path, package in ((place.with_suffix(".py"), dotted.rpartition(".")[0]), (place / "__init__.py", dotted)):
+        places = [(self.folder.joinpath(*dotted.split("."), "__init__.py"), dotted)]
+        if dotted:  # the folder itself, of `from . import x`, is no module beside itself
+            package, _, name = dotted.rpartition(".")
+            places.insert(0, (self.folder.joinpath(*package.split("."), f"{name}.py"), package))
+        for path, package in places:
             if path.is_file():
                 return path, package
         return None

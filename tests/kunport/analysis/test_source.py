@@ -1,10 +1,13 @@
 """Cutting files into statements, and the line numbers of what is parsed."""
 
 import ast
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kunport.analysis.library.custom import python_files
 from kunport.analysis.positions import line_of
 from kunport.analysis.source import Root, SourceFile
 from kunport.errors import KunportError
@@ -167,3 +170,22 @@ def test_roots_find_modules_and_packages(tmp_path):
     assert root.find("alone") == (tmp_path / "alone.py", "")
     assert root.find("pkg.absent") is None
     assert Root(tmp_path, "pkg").find("alone") is None
+
+
+def test_the_folder_itself_is_a_module_only_by_its_init_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    for place in (Path(), tmp_path, Path("a")):  # `from . import x` beside a file that is named from where one stands
+        assert Root(place).find("") is None
+    (tmp_path / "__init__.py").touch()
+    (tmp_path / "a" / "b.py").touch()
+    assert Root(Path()).find("") == (Path("__init__.py"), "")
+    assert Root(Path()).find("a.b") == (Path("a/b.py"), "a")
+    (tmp_path / "a" / "__init__.py").touch()
+    assert Root(Path()).find("a") == (Path("a/__init__.py"), "a")
+
+
+def test_a_pipe_named_like_a_file_of_source_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "x.py")
+    (tmp_path / "model.py").touch()
+    assert python_files(tmp_path) == [tmp_path / "model.py"]

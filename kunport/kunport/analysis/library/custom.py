@@ -74,7 +74,8 @@ def modeling_classes(path: Path) -> dict[str, Path]:
 
 def python_files(folder: Path) -> list[Path]:
     """The Python files of a folder, modeling files last."""
-    return sorted(folder.glob("*.py"), key=lambda file: (file.name.startswith("modeling"), file.name))
+    files = filter(Path.is_file, folder.glob("*.py"))  # a pipe of that name would never end
+    return sorted(files, key=lambda file: (file.name.startswith("modeling"), file.name))
 
 
 def only_model(place: Path, candidates: list[str]) -> str:
