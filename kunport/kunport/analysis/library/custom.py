@@ -46,7 +46,7 @@ def custom_target(
         or configuration_class([modeling], architecture)
         or configuration_class([modeling, *beside], architecture)
     )
-    config_file = _find_config(library, folder, config_class) if config_class else None
+    config_file = _find_config(library, modeling, config_class) if config_class else None
     if config is not None:
         config_file, config_class = _resolve(folder, config)
     return Target(
@@ -147,9 +147,9 @@ def _own_config(body: ast.ClassDef) -> str | None:
     return None
 
 
-def _find_config(library: Installation, folder: Path, config_class: str) -> Path | None:
-    """The file of a configuration class: in the folder, else in Transformers."""
-    here = modeling_classes(folder).get(config_class)
+def _find_config(library: Installation, modeling: Path, config_class: str) -> Path | None:
+    """The file of a configuration class: the model's own, else one beside it, else in Transformers."""
+    here = {**modeling_classes(modeling.parent), **modeling_classes(modeling)}.get(config_class)
     if here is not None:
         return here
     owner = next((model_type for model_type, name in library.configs.items() if name == config_class), None)

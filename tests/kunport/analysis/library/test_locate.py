@@ -281,6 +281,14 @@ def test_a_class_of_a_file_can_be_named(tmp_path):
         locate(f"{tmp_path / 'm.py'}:Medium")
 
 
+@pytest.mark.parametrize("other", ["aa.py", "zz.py", "modeling_other.py"])
+def test_a_file_that_defines_its_configuration_class_takes_no_other_of_that_name(tmp_path, other):
+    text = "class ToyConfig: pass\nclass ToyForCausalLM:\n    config_class = ToyConfig\n    def forward(self, input_ids): ...\n"
+    (tmp_path / "toy.py").write_text(text)
+    (tmp_path / other).write_text("class ToyConfig: pass\n")
+    assert locate(str(tmp_path / "toy.py")).config_file == tmp_path / "toy.py"
+
+
 def test_a_folder_whose_configuration_names_no_class_is_read_for_its_model(tmp_path):
     (tmp_path / "net.py").write_text(TWO_MODELS)
     (tmp_path / "config.json").write_text('{"dim": 3}')
