@@ -17,6 +17,8 @@ from .spelling import spelled
 
 # Scores at or below this are taken as hidden: float16's lowest number is -65504.
 _HIDDEN = -1e4
+# Operators by which positions are held against a number.
+_AGAINST = {"lt", "le", "gt", "ge", "eq", "ne", "add", "sub", "tril", "triu"}
 _Array = np.ndarray[Any, Any]
 
 
@@ -111,7 +113,7 @@ def _cut(
     causal = np.tri(shape[-2], shape[-1], k=shape[-1] - shape[-2], dtype=bool)
     if not np.array_equal(kept, np.broadcast_to(causal, shape)):
         return None
-    window = _window(index, made, inverted)
+    window = _window(index, made, inverted, covered, shape[-1])
     return None if window is None else Mask("sliding" if window[0] else "causal", window[0], covered)
 
 
@@ -119,14 +121,16 @@ def _is_true(node: Node) -> bool:
     return node.op == "to" and node.dtype is not None and node.dtype.name == "bool"
 
 
-def _window(index: Index, node: Node | None, inverted: bool) -> tuple[Number | None] | None:
-    """The window of a mask that was cut out of one for more positions, which may show what the part does not.
+def _window(
+    index: Index, node: Node | None, inverted: bool, covered: list[Node], size: int
+) -> tuple[Number | None] | None:
+    """The window of a mask that is causal among ``size`` keys; cut out of one for more positions, that one shows it.
 
-    A tuple with None is the causal mask; None alone is a mask of another kind.
+    A tuple with None is the causal mask; None alone is a mask of another kind, or a window that may not show.
     """
     whole = index.producer(node.args[0]) if node is not None and node.op == "getitem" else None
     if node is None or whole is None:
-        return (None,)
+        return None if _reaches_further(covered, size) else (None,)
     key = "window", inverted, spelled(index, index.ancestors(whole.id), {})
     return index.once(key, lambda: _judge(index, whole, inverted))
 
@@ -205,12 +209,19 @@ def _judge_made(index: Index, node: Node) -> Mask | None:
     limits = [each for each in numbers if each is not None and isinstance(unwrap(each), int)]
     size = len(kept[0])
     if seen == size:  # a longer window would not show
-        return None if any(abs(unwrap(each)) > size + 1 for each in limits) else Mask("causal", None, covered)
+        further = any(abs(unwrap(each)) > size + 1 for each in limits) or _reaches_further(covered, size)
+        return None if further else Mask("causal", None, covered)
     fields = [each for each in limits if isinstance(each, Scalar) and fields_of(each.expr)]
     window = next((each for each in fields if unwrap(each) == seen), None)
     if fields and window is None:  # it follows from a field in a way that is not read here
         return None
     return Mask("sliding", seen if window is None else window, covered)
+
+
+def _reaches_further(nodes: list[Node], size: int) -> bool:
+    """Whether positions are held against a number so large that what it hides would not show among ``size`` keys."""
+    compared = (number(arg) for node in nodes if node.op in _AGAINST for arg in (*node.args, *node.kwargs.values()))
+    return any(each is not None and abs(unwrap(each)) >= size - 1 for each in compared)
 
 
 def _band(kept: np.ndarray[Any, Any]) -> int | None:

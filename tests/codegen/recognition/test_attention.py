@@ -393,3 +393,14 @@ def test_a_key_split_and_transposed_by_one_permutation() -> None:
     key = build.parameter("k", BATCH, SEQUENCE, 2, 4).permute((0, 2, 3, 1))
     (found,) = true_facts(build.graph((query @ key).softmax(dim=-1) @ value)).attentions
     assert (found.key, found.key_transposed, found.head_dim) == (key.id, True, 4)
+
+
+@pytest.mark.parametrize("window", [3, 4, 5, 6, 16, 4096])
+def test_a_window_longer_than_what_is_tried_is_not_taken_for_none(window) -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    queries, keys = build.arange(SEQUENCE).unsqueeze(1), build.arange(SEQUENCE).unsqueeze(0)
+    kept = build.apply("bitwise_and", build.apply("le", keys, queries), build.apply("lt", queries - keys, window))
+    filled = build.apply("where", kept, scores, -1e9)
+    attentions = recognize(build.graph(filled.softmax(dim=-1) @ value)).attentions
+    assert [(each.mask, each.window) for each in attentions] == ([("sliding", window)] if window < 5 else [])
