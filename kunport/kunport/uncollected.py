@@ -16,4 +16,8 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if enabled:
+            # What was made is old by now. Without this the collector would look through all of it at once.
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -1,5 +1,6 @@
 """What analyzing one model must not do, so that it ends within a second: counted, never timed."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -8,7 +9,10 @@ import pytest
 from kunport.analysis.assemble import config_class_of, construct, roots_of, run
 from kunport.analysis.config import load_config
 from kunport.analysis.library import locate
+from kunport.uncollected import uncollected
 from kunport_codegen.expression import symbol
+
+from kunport import __main__ as process
 
 # Each takes longer to import than what it would be imported for.
 NEEDLESS = (
@@ -75,3 +79,30 @@ def test_layers_that_are_alike_run_once():
         run(made, symbol("sequence", 11))
         spent[layers] = made.interpreter.spent - before
     assert 0 < spent[32] < 1.5 * spent[2]
+
+
+def test_what_was_made_without_the_collector_is_not_looked_through_at_once_afterwards():
+    assert gc.isenabled()
+    with uncollected():
+        kept = [[each] for each in range(50_000)]
+        assert gc.get_count()[0] > len(kept)
+    assert (gc.isenabled(), gc.get_count()[0] < 5_000, gc.get_freeze_count()) == (True, True, 0)
+
+
+def test_what_others_have_frozen_stays_so():
+    gc.freeze()
+    try:
+        with uncollected():
+            pass
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+
+
+def test_a_process_ends_without_looking_for_cycles(monkeypatch):
+    monkeypatch.setattr(process.cli, "main", lambda: 3)
+    try:
+        assert process.main() == 3
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
