@@ -61,7 +61,9 @@ class RopeTable:
     ``rope_parameters['sliding_attention']``; empty where theta is no field of one), ``theta`` the base, ``rotary_dim``
     the number of elements of a head that are rotated (an odd one counts up to the next pair), ``scaling`` the factor on
     both tables (1.0 by default). ``cos`` and ``sin`` are the ids of the tables, one id where a table is complex.
-    ``own`` are the frequencies of a table that follows no formula known here, which has then neither type nor theta.
+    ``own`` are the frequencies of a table that no description in the configuration gives: its type is then that of the
+    formula that the source spells out, "" without theta where it is none known here, and "dynamic" where theta follows
+    from the length of the input, of which the frequencies are those of the length that was read.
     """
 
     cos: int

@@ -14,12 +14,26 @@ from kunport_codegen.facts import Activation
 from kunport_codegen.graph import Node, Ref
 
 from .draw import Draw
+from .elementwise import SELU, SELU_ALPHA, elu, gelu, hardswish, leaky_relu, mish, sigmoid
 from .evaluate import UnevaluableError, evaluate
 from .index import Index
 from .pattern import Any, Match, Op, Parameter
-from .rules import Array, gelu, sigmoid
+from .rules import Array
 
-_OPERATORS = ("silu", "gelu", "relu", "tanh", "sigmoid", "erf")
+_OPERATORS = (
+    "silu",
+    "gelu",
+    "relu",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "mish",
+    "elu",
+    "selu",
+    "leaky_relu",
+    "hardswish",
+    "softplus",
+)
 # Operators that an activation may be spelled with.
 _ELEMENTWISE = frozenset((*_OPERATORS, "add", "sub", "mul", "div", "pow", "square", "neg", "exp"))
 _PROBE = np.concatenate((np.linspace(-6, 6, 25), Draw().standard_normal(15)))
@@ -33,6 +47,11 @@ FORMULAS: dict[str, Callable[[Array], Array]] = {
     "quick_gelu": lambda x: x * sigmoid(1.702 * x),
     "relu": lambda x: np.maximum(x, 0),
     "relu2": lambda x: np.maximum(x, 0) ** 2,
+    "mish": mish,
+    "elu": elu,
+    "selu": lambda x: SELU * elu(x, SELU_ALPHA),
+    "leaky_relu": leaky_relu,
+    "hardswish": hardswish,
 }
 _EXPECTED = {name: formula(_PROBE) for name, formula in FORMULAS.items()}
 

@@ -13,7 +13,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Attention, Number
 from kunport_codegen.graph import Node, Ref
 
-from .index import FLOAT32, Index, axis, combine, is_cast, number, sizes, swaps_axes
+from .index import FLOAT32, MODEL, Index, axis, combine, is_cast, number, sizes, swaps_axes
 from .pattern import Cast, Match, Op, Parameter
 from .scores import factor, read_scores, remerges, spelled_softmax
 
@@ -58,7 +58,7 @@ def _attention(index: Index, softmax: Node, spelling: list[Node]) -> Attention |
     nodes = index.exclusive((*covered, *shared), output)
     if scores.bias is not None and scores.bias.choice is not None:
         nodes |= {scores.bias.choice.id}  # also where several layers share it
-    if heads is None or output.dtype != value.tensor.dtype or not {node.id for node in covered} <= nodes:
+    if heads is None or not _of_one_dtype(output, value.tensor) or not {node.id for node in covered} <= nodes:
         return None
     return Attention(
         query=query.tensor.id,
@@ -84,6 +84,15 @@ def _attention(index: Index, softmax: Node, spelling: list[Node]) -> Attention |
         selection=scores.bias.choice.id if scores.bias is not None and scores.bias.choice is not None else None,
         key_transposed=key.transposed,
     )
+
+
+def _of_one_dtype(output: Node, value: Node) -> bool:
+    """Whether the combined heads have the dtype of the values.
+
+    torch multiplies matrices of one dtype alone: weights in float32 with values in the model's dtype, which are never
+    joined again by a cast, are source that runs in float32.
+    """
+    return output.dtype == value.dtype or (output.dtype == FLOAT32 and value.dtype == MODEL)
 
 
 @dataclass(slots=True)

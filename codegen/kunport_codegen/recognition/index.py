@@ -19,6 +19,7 @@ T = TypeVar("T")
 # The user that stands for the graph's own result.
 OUTPUT = -1
 FLOAT32 = DType("float32")
+MODEL = DType("model")
 _FLOATING = frozenset(("model", "float32", "float16", "bfloat16", "float64"))
 
 
@@ -181,11 +182,34 @@ def is_cast(node: Node) -> bool:
     return node.op == "to" and node.dtype is not None and node.dtype.name in _FLOATING
 
 
-def combine(op: str, left: Number, right: Number) -> Number:
-    """An operator on two numbers, with its expression where one of them has one."""
-    result = number(apply(op, left, right))
+def combine(op: str, *operands: Number) -> Number:
+    """An operator on numbers, with its expression where one of them has one."""
+    result = number(apply(op, *operands))
     assert result is not None, "arithmetic on numbers gives numbers"
     return result
+
+
+_SCALAR_OPS = frozenset(("add", "sub", "mul", "div", "pow", "neg", "sqrt"))
+
+
+def single(index: Index, arg: Any) -> Number | None:
+    """A number, or the one number of a constant tensor without dimensions, with its expression."""
+    node = index.producer(arg)
+    if node is None:
+        return number(arg)
+    if node.shape != () or not index.constant(node.id):
+        return None
+    if node.op == "to":
+        return single(index, node.args[0])
+    if node.op == "tensor":
+        return number(node.args[0])
+    operands = [single(index, each) for each in node.args]
+    if node.op not in _SCALAR_OPS or node.kwargs or None in operands:
+        return None
+    try:
+        return number(apply(node.op, *operands))
+    except (ArithmeticError, TypeError):
+        return None
 
 
 def equal(left: Number | None, right: Number | None) -> bool:

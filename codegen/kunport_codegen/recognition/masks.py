@@ -12,7 +12,7 @@ from kunport_codegen.facts import Number
 from kunport_codegen.graph import Node, Ref
 
 from .evaluate import UnevaluableError, evaluate
-from .index import Index, is_cast, number, sizes
+from .index import Index, combine, is_cast, number, sizes
 from .spelling import spelled
 
 # Scores at or below this are taken as hidden: float16's lowest number is -65504.
@@ -150,12 +150,22 @@ def _judge(index: Index, whole: Node, inverted: bool) -> tuple[Number | None] | 
 
 
 def _named(nodes: list[Node], seen: int) -> Number | None:
-    """The number that made a mask of a window, or whose negative did; one with an expression before a plain one."""
+    """The number that made a mask of a window; one with an expression before a plain one."""
     found = [number(arg) for each in nodes for arg in (*each.args, *each.kwargs.values())]
     scalars = [each for each in found if isinstance(each, Scalar)]
-    turned = [Scalar(-unwrap(each), each.expr.args[0]) for each in scalars if each.expr.op == "neg"]
-    named = next((each for each in (*scalars, *turned) if unwrap(each) == seen), None)
+    named = _giving(scalars, seen)
     return named or next((seen for each in found if each is not None and abs(unwrap(each)) == seen), None)
+
+
+def _giving(numbers: list[Scalar], seen: int) -> Number | None:
+    """The window by the first number that gives it: itself or its negative, or the distance to the furthest key."""
+    for each in numbers:
+        if abs(unwrap(each)) == seen:
+            return each if unwrap(each) == seen else combine("neg", each)
+    for each in numbers:
+        if abs(unwrap(each)) == seen - 1 > 0:
+            return combine("add", each, 1) if unwrap(each) > 0 else combine("sub", 1, each)
+    return None
 
 
 def multiplied_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
@@ -212,7 +222,7 @@ def _judge_made(index: Index, node: Node) -> Mask | None:
         further = any(abs(unwrap(each)) > size + 1 for each in limits) or _reaches_further(covered, size)
         return None if further else Mask("causal", None, covered)
     fields = [each for each in limits if isinstance(each, Scalar) and fields_of(each.expr)]
-    window = next((each for each in fields if unwrap(each) == seen), None)
+    window = _giving(fields, seen)
     if fields and window is None:  # it follows from a field in a way that is not read here
         return None
     return Mask("sliding", seen if window is None else window, covered)

@@ -68,24 +68,28 @@ def _spelled_out(index: Index, root: Node) -> _Core | None:
         return None
     covered = [root, shifted, statistic, scaled, *([rounded] if rounded is not None else [])]
     if statistic.op == "var":
-        centred, squared = _other_operand(index, scaled, root, inverse), None
+        centred, squared = _centred(index, square, _other_operand(index, scaled, root, inverse)), None
         if statistic.kwargs.get("unbiased", True) and statistic.kwargs.get("correction", 1) != 0:
             return None
     else:
         centred, squared = _square_root(index, square), square
         covered.append(square)
-    if centred is None or not _multiplies(index, scaled, centred, root, inverse):
+    weight = _weighted_before(index, scaled, centred, root, inverse) if centred is not None else None
+    if centred is None or (weight is None and not _multiplies(index, scaled, centred, root, inverse)):
         return None
     source = _uncentred(index, centred, covered)
     if statistic.op == "sum":
         kind = "l2" if source is None else None
     elif squared is None:
-        kind = "layer" if source is not None and _same(index, source, square) else None
+        of_source = source is not None and (_same(index, source, square) or _same(index, centred, square))
+        kind = "layer" if of_source else None
     else:
         kind = {"mean": "rms" if source is None else "layer"}.get(statistic.op)
     if kind is None:
         return None
-    return _Core(kind, source or centred, scaled, covered, epsilon, rounded=rounded is not None)
+    if weight is not None:
+        covered.append(weight[1])
+    return _Core(kind, source or centred, scaled, covered, epsilon, weight and weight[0], rounded=rounded is not None)
 
 
 def _square_root(index: Index, node: Node) -> Node | None:
@@ -110,6 +114,23 @@ def _other_operand(index: Index, scaled: Node, root: Node, inverse: bool) -> Nod
 def _multiplies(index: Index, scaled: Node, y: Node, root: Node, inverse: bool) -> bool:
     other = _other_operand(index, scaled, root, inverse)
     return other is not None and _same(index, other, y)
+
+
+def _weighted_before(index: Index, scaled: Node, y: Node, root: Node, inverse: bool) -> tuple[Weight, Node] | None:
+    """The weight of ``weight * y / root``, with the node that multiplies by it."""
+    product = _other_operand(index, scaled, root, inverse)
+    if product is None or product.op != "mul" or len(product.args) != 2 or index.user(product) is not scaled:
+        return None
+    for arg, other in (product.args, product.args[::-1]):
+        of, weight = index.producer(other), read_weight(index, arg, product)
+        if of is not None and weight is not None and _same(index, of, y):
+            return weight, product
+    return None
+
+
+def _centred(index: Index, square: Node, other: Node | None) -> Node | None:
+    """The ``x - mean(x)`` that goes with a variance: what it is of, which may be x itself, or what is divided."""
+    return square if square.op == "sub" and other is not square else other
 
 
 def _same(index: Index, left: Node, right: Node) -> bool:

@@ -53,16 +53,16 @@ _FORMS = [
 def find_ropes(index: Index, tables: list[RopeTable]) -> list[Rope]:
     """The rotations by the given tables, in order of execution."""
     judged: dict[Any, Form | None] = {}
-    found = []
+    found: dict[int, Rope] = {}  # by its result: of tables in one another, the nearest to it comes last
     for table in tables:
         reader = _Reader(index, table, judged)
         covered: set[int] = set()
         for product in reader.products():
             rope = None if product.id in covered else reader.rotation(product)
             if rope is not None:
-                found.append(rope)
+                found[rope.output] = rope
                 covered |= rope.nodes
-    return sorted(found, key=lambda rope: index.order[rope.output])
+    return sorted(found.values(), key=lambda rope: index.order[rope.output])
 
 
 @dataclass(slots=True)
@@ -80,14 +80,17 @@ class _Reader:
         self.index, self.table, self.judged = index, table, judged
         made = spelled(index, index.ancestors(table.cos, table.sin), {})
         self.names = {table.sin: (made, "sin"), table.cos: (made, "cos")}
-        # Constants that are made of a table -> that table.
-        self.origins = {table.cos: table.cos, table.sin: table.sin}
+        # Constants that are made of a table -> that table, or both: they may lie in one tensor until they are used.
+        self.origins: dict[int, set[int]] = {table.cos: {table.cos}, table.sin: {table.sin}}
         pending = [table.cos, table.sin]
         while pending:
             current = pending.pop()
             for user in index.users.get(current, ()):
-                if user in index.nodes and user not in self.origins and index.constant(user):
-                    self.origins[user] = self.origins[current]
+                if user not in index.nodes or not index.constant(user):
+                    continue
+                known = self.origins.setdefault(user, set())
+                if not self.origins[current] <= known:
+                    known |= self.origins[current]
                     pending.append(user)
 
     def products(self) -> list[Node]:
@@ -103,9 +106,9 @@ class _Reader:
         """The largest rotation that a product belongs to."""
         rope = None
         for output in self.index.follow(product, lambda user: user.op in _LINEAR):
-            found = None
+            found, smaller = None, rope
             for region in self.regions(output):
-                casts = output.dtype != region.source.dtype and (rope is not None or output.op == "to")
+                casts = output.dtype != region.source.dtype and (smaller is not None or output.op == "to")
                 form = None if casts else self.form(output, region)  # a cast that follows it is no part of a rotation
                 if form is not None and (found is None or form.regrouped):  # taken apart before it turns
                     rope = found = self.fact(output, region, form)
@@ -114,7 +117,8 @@ class _Reader:
     def regions(self, output: Node) -> Iterator[_Region]:
         """The nodes from ``output`` back to tensors of its size that read both tables on their way to it."""
         for source, nodes in self.index.sources(output, _LINEAR):
-            tables = {self.origins.get(operand) for node in nodes for operand in refs((node.args, node.kwargs))}
+            read = (operand for node in nodes for operand in refs((node.args, node.kwargs)))
+            tables = set[int]().union(*(self.origins.get(operand, ()) for operand in read))
             if not tables >= {self.table.cos, self.table.sin} or sizes(source) != sizes(output):
                 continue
             before = self.index.producer(source.args[0]) if source.op == "to" and source.dtype == FLOAT32 else None

@@ -17,9 +17,9 @@ from kunport_codegen.expression import Scalar, unwrap
 from kunport_codegen.facts import Number
 from kunport_codegen.graph import Node, Ref, refs
 
+from .elementwise import Floats, sigmoid, softmax, softplus
 from .evaluate import UnevaluableError, evaluate
 from .index import Index, argument, combine, equal, number, sizes, split_number
-from .rules import Floats, sigmoid, softmax, softplus
 from .spelling import spelled
 
 SCORINGS: dict[str, Callable[[Floats], Floats]] = {

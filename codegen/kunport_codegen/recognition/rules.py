@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +10,9 @@ from numpy.typing import NDArray
 
 from kunport_codegen.graph import DType
 
+from .elementwise import SELU, SELU_ALPHA, elu, erf, gelu, hardswish, leaky_relu, mish, sigmoid, softmax, softplus
+
 Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 
 def _arange(*bounds: float, dtype: Any = None, **_: Any) -> Array:
@@ -116,37 +116,10 @@ def _index_add(value: Array, dim: int, index: Array, source: Array, **_: Any) ->
     return result
 
 
-def softmax(value: Floats, dim: int = -1, **_: Any) -> Floats:
-    raised: Floats = np.exp(value - np.max(value, axis=dim, keepdims=True))
-    result: Floats = raised / np.sum(raised, axis=dim, keepdims=True)
-    return result
-
-
-def softplus(value: Floats, *_: Any, **__: Any) -> Floats:
-    result: Floats = np.logaddexp(value, 0.0)
-    return result
-
-
 def _setitem(value: Array, index: Any, new: Any) -> Array:
     result = np.array(value)
     result[tuple(index) if isinstance(index, list) else index] = new
     return result
-
-
-def sigmoid(value: Floats) -> Floats:
-    return 1 / (1 + np.exp(-value))
-
-
-erf: Callable[[Floats], Floats] = np.vectorize(math.erf, otypes=[float])
-
-
-def gelu(value: Floats, approximate: str = "none") -> Floats:
-    """The Gaussian error linear unit (arXiv:1606.08415), exactly or by its ``tanh`` approximation."""
-    if approximate == "tanh":
-        share: Floats = np.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3))
-    else:
-        share = erf(value / math.sqrt(2))
-    return value / 2 * (1 + share)
 
 
 RULES: dict[str, Callable[..., Any]] = {
@@ -164,6 +137,11 @@ RULES: dict[str, Callable[..., Any]] = {
     "relu": lambda a, **_: np.maximum(a, 0),
     "silu": lambda a, **_: a * sigmoid(a),
     "gelu": gelu,
+    "mish": lambda a, **_: mish(a),
+    "elu": lambda a, *alpha, **_: elu(a, *alpha),
+    "selu": lambda a, **_: SELU * elu(a, SELU_ALPHA),
+    "leaky_relu": lambda a, *slope, **how: leaky_relu(a, *slope, **how),
+    "hardswish": lambda a, **_: hardswish(a),
     "cos": lambda a: np.cos(a),
     "sin": lambda a: np.sin(a),
     "gt": lambda a, b: np.greater(a, b),

@@ -12,7 +12,7 @@ from kunport_codegen.graph import Node
 
 from .biases import PRODUCTS, Bias, added_bias, bias
 from .evaluate import UnevaluableError, evaluate
-from .index import Index, axis, combine, equal, is_cast, number, over_last, sizes, split_number
+from .index import Index, axis, combine, equal, is_cast, number, over_last, single, sizes, split_number
 from .masks import Mask, find_mask
 
 # The lowest number of float32 and bfloat16 is about -3.4e38.
@@ -166,12 +166,16 @@ def remerges(index: Index, node: Node) -> bool:
 
 def factor(index: Index, node: Node) -> tuple[Node, Number] | None:
     """The tensor and the number of ``tensor * number`` or ``tensor / number``, the latter as its reciprocal."""
-    parts = split_number(node, index.producer) if node.op in ("mul", "div") else None
-    if parts is None or node.op == "mul":
-        return parts
-    if index.producer(node.args[0]) is None or unwrap(parts[1]) == 0:
+    if node.op not in ("mul", "div") or len(node.args) != 2 or node.kwargs:
         return None
-    return parts[0], combine("div", 1.0, parts[1])
+    for one, other in (node.args, node.args[::-1]) if node.op == "mul" else (node.args,):
+        tensor, value = index.producer(one), single(index, other)
+        if tensor is None or value is None:
+            continue
+        if node.op == "mul":
+            return tensor, value
+        return (tensor, combine("div", 1.0, value)) if unwrap(value) != 0 else None
+    return None
 
 
 def _softcap(index: Index, node: Node) -> tuple[Node, Number, list[Node]] | None:

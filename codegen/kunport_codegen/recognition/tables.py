@@ -17,6 +17,7 @@ from kunport_codegen.graph import Node
 from .evaluate import UnevaluableError, evaluate
 from .frequencies import frequencies
 from .index import Index, combine, equal, is_cast, number, split_number
+from .own_frequencies import formula
 from .rules import Array
 from .spelling import spelled
 
@@ -113,11 +114,22 @@ def _table(index: Index, angles: int, cosine: Node, sine: Node) -> RopeTable | N
         values = evaluate(index.nodes, angles, known)
     except UnevaluableError:
         return None
+    named = list(bases(index, angles))
     own = _own_basis(index, angles, values, positions)
-    for basis in (*bases(index, angles), *([own] if own is not None else ())):
+    for basis in (*named, *([_told(index, angles, own, named)] if own is not None else ())):
         if _are_angles(values, positions, basis.frequencies):
             return described_table(index, basis, cosine_end, sine_end, cosine_factor, cosine)
     return None
+
+
+def _told(index: Index, angles: int, own: Basis, named: list[Basis]) -> Basis:
+    """Frequencies of the source's own, with the type and base of the formula that gives them, where one does."""
+    for basis in named:
+        default = unwrap(basis.theta) ** (-np.arange(0, unwrap(basis.dim), 2) / unwrap(basis.dim))
+        found = formula(index.ancestors(angles), default, own.frequencies)
+        if found is not None:
+            return Basis(found, "", basis.theta, basis.dim, own.frequencies, own.own)
+    return own
 
 
 def _own_basis(index: Index, angles: int, values: Array, positions: Array) -> Basis | None:
@@ -174,8 +186,13 @@ def bases(index: Index, angles: int) -> Iterator[Basis]:
     for node in index.ancestors(angles):
         theta, exponent = number(node.args[0]) if node.op == "pow" else None, index.producer(node.args[-1])
         dim = _dimension(index, exponent) if theta is not None and exponent is not None else None
-        if theta is None or dim is None or (isinstance(theta, Scalar) and symbols_of(theta.expr)):
-            continue  # a base that changes with the length has no one table
+        if theta is None or dim is None:
+            continue
+        if isinstance(theta, Scalar) and symbols_of(theta.expr):  # a base that changes with the length has no one table
+            values = frequencies("dynamic", unwrap(theta), unwrap(dim), {}, {})
+            if values is not None:
+                yield Basis("dynamic", "", theta, dim, values, tuple(map(float, values)))
+            continue
         path = _described(theta)
         parameters = _content(path, index.graph.config)
         rope_type = parameters.get("rope_type") or "default"

@@ -39,13 +39,21 @@ def mlps(layer: Layer) -> list[MLP]:
         live = layer.model.index.live
         facts = [
             fact
-            for fact in layer.facts.get("Activation", [])
+            for fact in layer.facts.get("Activation", []) or _bounded(layer)
             if fact.output not in experts and fact.output in live and not _inside(layer.place(fact.frame), mixing)
         ]
         found = [each for fact in facts if (each := _around(layer, fact)) is not None]
         layer.memo["mlps"] = sorted(found, key=lambda each: -int(unwrap(each.size)))
     known: list[MLP] = layer.memo["mlps"]
     return known
+
+
+def _bounded(layer: Layer) -> list[Activation]:
+    """The tanh and sigmoid of a layer as activations: where it has another one, they are something else."""
+    found = [node for node in layer.nodes if node.op in ("tanh", "sigmoid") and node.id not in layer.model.covered]
+    return [
+        Activation(node.op, node.args[0].id, node.id, frozenset((node.id,)), node.frame, node.where) for node in found
+    ]
 
 
 def _mixers(layer: Layer) -> set[str]:

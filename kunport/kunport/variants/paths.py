@@ -11,7 +11,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Attention, Norm, Number, Rope
 from kunport_codegen.graph import Frame, Node, Ref, refs
 from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
-from kunport_codegen.recognition.index import combine, is_cast, split_number
+from kunport_codegen.recognition.index import combine, is_cast, sizes, split_number
 
 from kunport.variants.model import Layer, Model
 
@@ -125,7 +125,7 @@ def walk_back(layer: Layer, start: int, ends: set[int] | None = None) -> Way:
             if ends:
                 pending.extend((each, depth + 1, rotated) for each in model.reads(node))
         else:
-            _note(model, way, node, depth)
+            _note(layer, way, node, depth)
             pending.extend((each, depth, rotated) for each in model.reads(node))
     way.projections.sort(key=lambda each: each.node.id)
     return way
@@ -136,8 +136,9 @@ def projections_of(layer: Layer, tensor: int) -> list[Projection]:
     return walk_back(layer, tensor).projections
 
 
-def _note(model: Model, way: Way, node: Node, depth: int) -> None:
+def _note(layer: Layer, way: Way, node: Node, depth: int) -> None:
     """What an operator on the way means for it."""
+    model = layer.model
     if node.op == "unknown":
         way.unknown = node
     elif not depth and model.hides_norm(node):
@@ -152,12 +153,51 @@ def _note(model: Model, way: Way, node: Node, depth: int) -> None:
             if isinstance(one, Ref) and model.parameter(other) is not None:
                 way.added.add(node.id)
                 way.same[node.id] = one.id
+            elif isinstance(one, Ref) and isinstance(other, Ref) and _adds_no_place(layer, one, other):
+                way.same[node.id] = one.id
     elif node.op == "clamp" or is_cast(node):
         way.same[node.id] = node.args[0].id
     elif node.op in ("mul", "div") and (parts := split_number(node, model.index.producer)) is not None:
         way.same[node.id] = parts[0].id
         if not depth and not way.norms and not model.index.constant(node.id):
             way.factors.append(parts[1] if node.op == "mul" else combine("div", 1.0, parts[1]))
+    elif node.op == "mul" and (scaled := _scaled(model, node)) is not None:
+        way.same[node.id] = scaled.id
+
+
+def _scaled(model: Model, product: Node) -> Ref | None:
+    """The tensor of a product that keeps its shape, where the other factor does not depend on the tokens."""
+    for one, other in (product.args[:2], product.args[1::-1]):
+        if not isinstance(one, Ref) or not isinstance(other, Ref) or model.reads_tokens(other.id):
+            continue
+        if sizes(model.index.nodes[one.id]) == sizes(product):
+            return one
+    return None
+
+
+def _adds_no_place(layer: Layer, one: Ref, other: Ref) -> bool:
+    """Whether what is added to a tensor is the same tensor, or another layer's, both as yet only multiplied."""
+    model, (first, second) = layer.model, (_origin(layer, each) for each in (one, other))
+    elsewhere = second is not None and model.layer_of(second) not in (None, layer)
+    return elsewhere or (first is second is not None)
+
+
+def _origin(layer: Layer, ref: Ref) -> Node | None:
+    """A tensor before factors that do not depend on the tokens, casts, and reshapes to the shape that it has."""
+    model, node = layer.model, layer.model.index.producer(ref)
+    while node is not None and model.layer_of(node) is layer:
+        before = _scaled(model, node) if node.op == "mul" else None
+        if is_cast(node) or (node.op == "reshape" and _keeps_shape(model, node)):
+            before = node.args[0]
+        if before is None:
+            break
+        node = model.index.producer(before)
+    return node
+
+
+def _keeps_shape(model: Model, node: Node) -> bool:
+    before = model.index.producer(node.args[0])
+    return before is not None and sizes(before) == sizes(node) is not None
 
 
 def _angles(model: Model, identifier: int) -> list[Node]:
@@ -181,19 +221,19 @@ def rows(model: Model, source: Projection, way: Way, tensor: int) -> Rows | None
     shape = source.node.shape
     if shape is None:
         return None
-    sizes = [unwrap(size) for size in shape]
+    made = [unwrap(size) for size in shape]
     aliases: MutableMapping[int, Node] = {}
     for output, held in way.same.items():
         node = model.index.nodes[output]
         aliases[output] = Node(output, "to", (Ref(held), None), {}, node.shape, node.dtype, node.frame, node.where)
-    numbers = np.broadcast_to(np.arange(sizes[-1]), sizes)
+    numbers = np.broadcast_to(np.arange(made[-1]), made)
     try:
         values = evaluate(ChainMap(aliases, model.index.nodes), tensor, {source.node.id: numbers})
     except (UnevaluableError, IndexError):
         return None
     found = np.unique(values)
     # Arithmetic on the way, an unrecognised rotation say, makes numbers that are no rows.
-    if np.iscomplexobj(found) or not np.all(np.isin(found, np.arange(sizes[-1]))):
+    if np.iscomplexobj(found) or not np.all(np.isin(found, np.arange(made[-1]))):
         return None
     breaks = int(np.count_nonzero(np.diff(found) != 1))
     return Rows(tuple(int(each) for each in found), breaks + 1)

@@ -14,6 +14,8 @@ from kunport_codegen.recognition.carrying import plan_of
 from kunport_codegen.recognition.index import Index
 from kunport_codegen.recognition.repeats import repeats_of
 
+pytestmark = pytest.mark.untraced
+
 LAYERS, CHANGED = 8, 4
 PLAIN = Decoder(windows=(False,) * LAYERS, rotated=(True,) * LAYERS)
 DECODERS = {

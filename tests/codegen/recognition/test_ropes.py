@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 from formulas import true_facts
 from graph_builder import BATCH, FLOAT32, MODEL, SEQUENCE, GraphBuilder, Tensor
@@ -317,10 +320,42 @@ def test_a_table_of_all_positions_may_be_cut_to_those_of_the_tokens(length) -> N
     assert (rope.style, unwrap(rope.table.rotary_dim)) == ("half", 8)
 
 
-def test_a_base_that_the_length_decides_has_no_table() -> None:
+def test_a_base_that_the_length_decides_is_described_by_no_configuration() -> None:
     build = GraphBuilder(configuration("default"))
     base = apply("mul", theta(), SEQUENCE)
     cos, sin = tables(build, inverse_frequencies(build, 8, base))
-    facts = recognize(build.graph(rotated_query(build, cos, sin)))
-    assert not facts.ropes
-    assert not facts.tables
+    (rope,) = recognize(build.graph(rotated_query(build, cos, sin))).ropes
+    table = rope.table
+    assert (table.rope_type, table.parameters, rope.style) == ("dynamic", "", "half")
+    assert np.allclose(table.own, unwrap(base) ** (-np.arange(0, 8, 2) / 8))
+
+
+def _own(build: GraphBuilder, kind: str, default: Tensor) -> Tensor:
+    """Frequencies by numbers that stand in the source."""
+    if kind == "linear":
+        return default / 4
+    if kind == "llama3":
+        wavelength = default.reciprocal() * (2 * math.pi)
+        share = (wavelength.reciprocal() * 64 - 1) / 3
+        mixed = (-share + 1) * default / 8 + share * default
+        low = build.apply("where", build.apply("gt", wavelength, 64.0), default / 8, mixed)
+        return build.apply("where", build.apply("lt", wavelength, 16.0), default, low)
+    share = build.apply("clamp", (build.arange(4, dtype=FLOAT32) - 1) / 2, 0, 1)
+    return default / 8 * share + default * (-share + 1)
+
+
+@pytest.mark.parametrize("kind", ["linear", "llama3", "yarn"])
+def test_formulas_by_numbers_of_the_source_are_told(kind: str) -> None:
+    build = GraphBuilder({})
+    default = 1.0 / 10000.0 ** (build.arange(0, 8, 2, dtype=FLOAT32) / 8)
+    cos, sin = tables(build, _own(build, kind, default))
+    (rope,) = recognize(build.graph(rotated_query(build, cos, sin))).ropes
+    assert (rope.table.rope_type, rope.table.theta, rope.table.rotary_dim) == (kind, 10000.0, 8)
+
+
+def test_numbers_that_follow_no_formula_have_no_name() -> None:
+    build = GraphBuilder({})
+    default = 1.0 / 10000.0 ** (build.arange(0, 8, 2, dtype=FLOAT32) / 8)
+    cos, sin = tables(build, default / (build.arange(4, dtype=FLOAT32) + 2))
+    (rope,) = recognize(build.graph(rotated_query(build, cos, sin))).ropes
+    assert (rope.table.rope_type, len(rope.table.own)) == ("", 4)

@@ -16,6 +16,8 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Graph, Node, Ref
 from rotary import configuration, halves, inverse_frequencies, products, tables
 
+pytestmark = pytest.mark.untraced
+
 HEADS, HEAD_DIM = 2, 6
 FAMILIES = (
     ("add", "sub", "mul", "div"),

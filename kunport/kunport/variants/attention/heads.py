@@ -23,7 +23,8 @@ def read(site: Site) -> Found:
         reason = f"{fact.where}: the rows of the weight that keys share with others cannot be followed"
         yield "attention.kv_heads", Fact(None, fact.where, reason=reason)
     else:
-        yield "attention.kv_heads", model.fact(kv_heads, fact.where)
+        made = [] if kv_heads is fact.kv_heads else [(site.key.projections[0].node.shape or ())[-1]]
+        yield "attention.kv_heads", model.fact(kv_heads, fact.where, "", *made)
     yield "attention.head_dim", model.fact(fact.head_dim, fact.where)
     yield "attention.value_dim", model.fact(fact.value_dim, fact.where)
 

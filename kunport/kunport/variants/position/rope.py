@@ -9,10 +9,11 @@ frequencies are changed for longer contexts: `default` (not at all), `linear`, `
 from __future__ import annotations
 
 import numpy as np
-from kunport_codegen.expression import Scalar, unwrap
+from kunport_codegen.expression import Scalar, symbols_of, unwrap
 from kunport_codegen.facts import RopeTable
 from kunport_codegen.recognition.tables import frequencies_of
 
+from kunport.variants.fact import depending
 from kunport.variants.model import Model
 from kunport.variants.paths import Site
 from kunport.variants.variant import ABSENT, Example, Found, Variant
@@ -36,13 +37,20 @@ def read(site: Site) -> Found:
     base = Scalar(float(unwrap(theta)), theta.expr) if isinstance(theta, Scalar) else theta
     yield "position.pairing", model.fact(rope.style, rope.where, r"interleave")
     yield "position.dims", model.fact(_dims(model, rope.table), rope.where, "", rope.table.rotary_dim)
-    if rope.table.own:
+    if rope.table.own and not rope.table.rope_type:
         node = model.index.nodes[rope.table.cos]
         yield "position.base", model.opaque(node, "frequencies that follow no formula that has a name here")
         yield "position.scaling", model.opaque(node, "frequencies that follow no formula that has a name here")
         return
-    yield "position.base", model.fact(base, rope.table.where)
-    yield "position.scaling", model.fact(rope.table.rope_type, rope.table.where, r"rope_type|rope_scaling")
+    if isinstance(base, Scalar) and symbols_of(base.expr):
+        node = model.index.nodes[rope.table.cos]
+        yield "position.base", model.opaque(node, "the base changes with the length of the input")
+    else:
+        yield "position.base", model.fact(base, rope.table.where)
+    lengths = [theta] if rope.table.rope_type == "dynamic" else []
+    scaling = model.fact(rope.table.rope_type, rope.table.where, r"rope_type|rope_scaling", *lengths)
+    frames = {model.index.nodes[each].frame for each in rope.table.nodes} if rope.table.own else set()
+    yield from depending({"position.scaling": scaling}, set[str]().union(*map(model.chosen, frames))).items()
 
 
 def _dims(model: Model, table: RopeTable) -> int:
