@@ -17,6 +17,6 @@ if [ "${1:-}" = --fast ]; then
     exec "$PYTHON" -m pytest -m "not engine" -n 2 --dist worksteal
 fi
 rm -f .coverage .coverage.*
-COVERAGE_PROCESS_START="$PWD/pyproject.toml" "$PYTHON" -m pytest -n 2 --dist loadfile --durations=25 --durations-min=5 --cov --cov-report=
+COVERAGE_PROCESS_START="$PWD/pyproject.toml" "$PYTHON" -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5 --cov --cov-report=
 "$PYTHON" -m coverage combine --quiet --append || true
 "$PYTHON" -m coverage report

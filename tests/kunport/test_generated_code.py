@@ -11,6 +11,8 @@ import pytest
 
 import kunport
 
+pytestmark = pytest.mark.untraced
+
 ROOT = Path(__file__).parents[2]
 MODELS = ["gemma3_text", "gpt_neox", "mixtral", "olmo2", "phi3"]
 # Strict, but for what vLLM's lack of usable type information makes of every class and call.

@@ -1,19 +1,23 @@
-"""Runs requests in vLLM as any user would, in its own process: ``engine_job.py CHECKPOINT PROMPTS RANKS ANSWER``.
+"""Runs requests in vLLM as any user would, each job in a fork of this process, which has imported vLLM once.
 
-Writes to the file ANSWER, as JSON: the classes that ran, and each request's tokens and its prompt's log-probabilities.
+``engine_job.py PROMPTS JOBS``, both JSON. A job has ``checkpoint``, ``ranks``, ``environment`` and ``answer``, a file
+that gets the classes that ran, and each request's tokens and its prompt's log-probabilities; ``answer`` with the suffix
+``.log`` gets what was printed. The exit statuses of all jobs are printed, as a list.
 """
 
 import json
+import os
 import sys
+import traceback
 from pathlib import Path
+from typing import Any
 
 from kunport_model_adapters import probe
 
 
-def main() -> None:
+def answer(prompts: list[list[int]], checkpoint: str, ranks: int) -> dict[str, Any]:
     from vllm import LLM, SamplingParams
 
-    checkpoint, prompts, ranks, answer = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
     llm = LLM(
         checkpoint,
         tensor_parallel_size=ranks,
@@ -30,8 +34,39 @@ def main() -> None:
         for prompt, output in zip(prompts, outputs, strict=True)
     ]
     ran = [[kind.name, kind.file] for kind in probe.ran_classes(llm)]
-    tokens = [list(output.outputs[0].token_ids) for output in outputs]
-    answer.write_text(json.dumps({"ran": ran, "tokens": tokens, "scores": scores}))
+    return {"ran": ran, "tokens": [list(output.outputs[0].token_ids) for output in outputs], "scores": scores}
+
+
+def run(prompts: list[list[int]], job: dict[str, Any]) -> None:
+    """The job, in a process of its own; ends the process."""
+    status = 1
+    try:
+        with Path(job["answer"]).with_suffix(".log").open("wb") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        os.environ |= job["environment"]
+        found = answer(prompts, job["checkpoint"], job["ranks"])
+        Path(job["answer"]).write_text(json.dumps(found))
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def main() -> None:
+    import transformers.modeling_utils  # noqa: F401
+    import vllm.entrypoints.llm  # noqa: F401
+
+    prompts, jobs = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+    statuses = []
+    for job in jobs:
+        if not (child := os.fork()):
+            run(prompts, job)
+        statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(json.dumps(statuses))
 
 
 if __name__ == "__main__":  # workers import this file again

@@ -1,7 +1,6 @@
 """Adapters in the real engine: in one process, in several, with tensor parallelism, and behind the server."""
 
 import contextlib
-import functools
 import json
 import os
 import socket
@@ -33,13 +32,8 @@ SIZES = {
 }
 
 
-@pytest.fixture
-def environment(untraced):
-    return functools.partial(variables, untraced)
-
-
-def variables(inherited, *adapters, processes=True, binding="nobind"):
-    return inherited | {
+def variables(*adapters, processes=True, binding="nobind"):
+    return {
         "KUNPORT_ADAPTER_PATH": os.pathsep.join(str(FIXTURES / name) for name in adapters),
         "VLLM_ENABLE_V1_MULTIPROCESSING": str(int(processes)),
         "VLLM_CPU_OMP_THREADS_BIND": binding,
@@ -70,22 +64,37 @@ def llama(tmp_path_factory):
     return write(LlamaConfig(**SIZES), tmp_path_factory.mktemp("llama"))
 
 
-@pytest.fixture
-def run(tmp_path):
-    def call(checkpoint, env, ranks=1):
-        answer = tmp_path / "answer.json"
-        script = FIXTURES.with_name("engine_job.py")
-        command = [sys.executable, script, checkpoint, json.dumps(PROMPTS), str(ranks), answer]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
-        return done, json.loads(answer.read_text()) if answer.exists() else done.stdout[-2000:] + done.stderr[-4000:]
-
-    return call
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory, untraced, llama, olmo2):
+    """Of each job its exit status, and its answer or else what it printed."""
+    folder = tmp_path_factory.mktemp("jobs")
+    other, _ = write(LlamaConfig(**SIZES, hidden_act="gelu"), folder / "other")
+    cores = sorted(os.sched_getaffinity(0))[:2]  # two ranks need two of them
+    binding = "|".join(map(str, cores)) if len(cores) == 2 else "nobind"
+    jobs = {
+        "one process": (llama[0], 1, variables("olmo2", "llama", processes=False)),
+        "several processes": (olmo2[0], len(cores), variables("olmo2", binding=binding)),
+        "another checkpoint": (other, 1, variables("llama", processes=False)),
+    }
+    requests = [
+        {"checkpoint": str(at), "ranks": ranks, "environment": environment, "answer": str(folder / f"{name}.json")}
+        for name, (at, ranks, environment) in jobs.items()
+    ]
+    command = [sys.executable, FIXTURES.with_name("engine_job.py"), json.dumps(PROMPTS), json.dumps(requests)]
+    ran = subprocess.run(command, env=untraced | variables(), stdout=subprocess.PIPE, text=True, check=True)
+    found = {}
+    for name, status in zip(jobs, json.loads(ran.stdout.splitlines()[-1]), strict=True):
+        answer = folder / f"{name}.json"
+        printed = answer.with_suffix(".log").read_text(errors="replace")
+        found[name] = status, json.loads(answer.read_text()) if answer.exists() else printed
+    return found
 
 
 @torch.no_grad()
-def check(done, answer, model, file, ranks=1):
-    assert done.returncode == 0, answer
-    assert answer["ran"] == [[type(model).__name__, str(FIXTURES / file)]] * ranks
+def check(job, model, file):
+    status, answer = job
+    assert status == 0, answer
+    assert {tuple(each) for each in answer["ran"]} == {(type(model).__name__, str(FIXTURES / file))}
     for prompt, tokens, scores in zip(PROMPTS, answer["tokens"], answer["scores"], strict=True):
         logits = model(input_ids=torch.tensor([prompt + tokens]), use_cache=False).logits[0].log_softmax(-1)
         assert logits[len(prompt) - 1 : -1].argmax(-1).tolist() == tokens
@@ -93,36 +102,31 @@ def check(done, answer, model, file, ranks=1):
         torch.testing.assert_close(torch.tensor(scores), expected, atol=1e-5, rtol=0)
 
 
-def test_in_one_process_it_takes_the_place_of_the_class_that_vllm_has(run, environment, llama):
-    checkpoint, model = llama
-    check(*run(checkpoint, environment("olmo2", "llama", processes=False)), model, "llama/llama.py")
+def test_in_one_process_it_takes_the_place_of_the_class_that_vllm_has(jobs, llama):
+    check(jobs["one process"], llama[1], "llama/llama.py")
 
 
-def test_in_several_processes_it_serves_what_vllm_has_no_class_for(run, environment, olmo2):
-    checkpoint, model = olmo2
-    check(*run(checkpoint, environment("olmo2")), model, "olmo2/olmo2.py")
+def test_in_several_processes_it_serves_what_vllm_has_no_class_for(jobs, olmo2):
+    check(jobs["several processes"], olmo2[1], "olmo2/olmo2.py")
 
 
-def test_with_tensor_parallelism_every_worker_runs_it(run, environment, olmo2):
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2:
+def test_with_tensor_parallelism_every_worker_runs_it(jobs):
+    if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("two ranks need two cores")
-    checkpoint, model = olmo2
-    bound = environment("olmo2", binding=f"{cores[0]}|{cores[1]}")
-    check(*run(checkpoint, bound, ranks=2), model, "olmo2/olmo2.py", ranks=2)
+    _, answer = jobs["several processes"]
+    assert len(answer["ran"]) == 2
 
 
-def test_a_checkpoint_that_it_was_not_made_for_is_refused(run, environment, tmp_path):
-    checkpoint, _ = write(LlamaConfig(**SIZES, hidden_act="gelu"), tmp_path)
-    done, answer = run(checkpoint, environment("llama", processes=False))
-    assert done.returncode != 0
+def test_a_checkpoint_that_it_was_not_made_for_is_refused(jobs):
+    status, printed = jobs["another checkpoint"]
+    assert status != 0
     assert (
         "AdapterError: This adapter was generated for another llama configuration: "
         "hidden_act is 'gelu', expected 'silu'. Generate an adapter for this checkpoint"
-    ) in answer
+    ) in printed
 
 
-def test_the_server_runs_it(environment, olmo2):
+def test_the_server_runs_it(untraced, olmo2):
     checkpoint, model = olmo2
     options = {
         "--model": checkpoint,
@@ -136,7 +140,7 @@ def test_the_server_runs_it(environment, olmo2):
     command = [sys.executable, "-m", module, "--enforce-eager", *(part for pair in options.items() for part in pair)]
     developer = {"VLLM_SERVER_DEV_MODE": "1"}  # opens /collective_rpc
     url = f"http://127.0.0.1:{options['--port']}"
-    with server(command, environment("olmo2") | developer, url):
+    with server(command, untraced | variables("olmo2") | developer, url):
         request = {"model": str(checkpoint), "prompt": PROMPTS[1], "max_tokens": 4, "temperature": 0}
         request |= {"ignore_eos": True, "return_token_ids": True}
         tokens = post(f"{url}/v1/completions", request)["choices"][0]["token_ids"]

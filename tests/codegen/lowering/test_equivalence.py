@@ -18,6 +18,8 @@ from kunport_codegen.lowering import LoweredModel, lower
 from kunport_codegen.recognition import recognize
 from lowering.lowered_model import logits
 
+pytestmark = pytest.mark.untraced
+
 DECODERS = st.builds(
     Decoder,
     norm=st.sampled_from(("before", "after", "gemma", "layer", "bare", "odd")),

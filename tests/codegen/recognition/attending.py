@@ -85,3 +85,8 @@ def probabilities(scores: Tensor, upcast: str) -> Tensor:
     if upcast == "softmax":
         return scores.softmax(dim=-1, dtype=FLOAT32)
     return (scores.to(FLOAT32) if upcast == "scores" else scores).softmax(dim=-1)
+
+
+def plain_scores(build: GraphBuilder) -> tuple[Tensor, Tensor]:
+    query, key, value = (build.parameter(name, BATCH, 2, SEQUENCE, 4) for name in "qkv")
+    return query @ key.transpose(2, 3), value

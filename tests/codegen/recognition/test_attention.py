@@ -3,13 +3,12 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from attending import CONFIG, SCALE, SOFTCAP, WINDOWS, Spelling, attention, repeat
+from attending import CONFIG, SCALE, SOFTCAP, WINDOWS, Spelling, attention, plain_scores, repeat
 from formulas import true_facts
 from graph_builder import BATCH, FLOAT32, MODEL, SEQUENCE, GraphBuilder, Tensor
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kunport_codegen.expression import unwrap
-from kunport_codegen.graph import DType
 from kunport_codegen.recognition import recognize
 
 SPELLINGS = st.builds(
@@ -83,35 +82,6 @@ def test_a_cast_product_returns_to_the_dtype_of_the_values() -> None:
     combined = (scores.softmax(dim=-1) @ value.to(FLOAT32)).to(MODEL)
     (found,) = true_facts(build.graph(combined)).attentions
     assert (found.query, found.value, found.output) == (query.id, value.id, combined.id)
-
-
-@pytest.mark.parametrize("fill", [-1e9, float("-inf")])
-@pytest.mark.parametrize("operator", ["masked_fill", "where"])
-def test_filling_what_a_constant_mask_hides(fill, operator) -> None:
-    build = GraphBuilder()
-    scores, value = plain_scores(build)
-    length = SEQUENCE
-    kept = build.arange(length)[None, :].le(build.arange(length)[:, None])
-    if operator == "where":
-        scores = build.apply("where", kept, scores, fill)
-    else:
-        scores = scores.masked_fill(kept.bitwise_not(), fill)
-    (found,) = true_facts(build.graph(scores.softmax(dim=-1) @ value)).attentions
-    assert found.mask == "causal"
-
-
-@pytest.mark.parametrize("compare", ["lt", "ge", "eq"])
-def test_only_the_causal_mask_is_known_among_constant_ones(compare) -> None:
-    build = GraphBuilder()
-    scores, value = plain_scores(build)
-    kept = getattr(build.arange(SEQUENCE)[None, :], compare)(build.arange(SEQUENCE)[:, None])
-    combined = build.apply("where", kept, scores, float("-inf")).softmax(dim=-1) @ value
-    assert recognize(build.graph(combined)).attentions == []
-
-
-def plain_scores(build: GraphBuilder) -> tuple[Tensor, Tensor]:
-    query, key, value = (build.parameter(name, BATCH, 2, SEQUENCE, 4) for name in "qkv")
-    return query @ key.transpose(2, 3), value
 
 
 SCORES_MISSES = {
@@ -252,59 +222,6 @@ def test_every_choice_is_drawn() -> None:
     assert {each.name for each in dataclasses.fields(Spelling)} == drawn
 
 
-BIASES = {
-    "a parameter": lambda b: b.parameter("bias", BATCH, 2, SEQUENCE, SEQUENCE),
-    "one row for all queries": lambda b: b.parameter("bias", 2, 1, SEQUENCE),
-    "a shifted mask": lambda b: b.cat(b.mask("causal")[..., 1:], b.mask("causal")[..., :1]),
-}
-
-
-@pytest.mark.parametrize("name", BIASES)
-def test_another_tensor_on_the_scores_is_a_bias(name) -> None:
-    build = GraphBuilder()
-    scores, value = plain_scores(build)
-    bias = BIASES[name](build)
-    (found,) = true_facts(build.graph((scores + bias).softmax(dim=-1) @ value)).attentions
-    assert (found.bias, found.alibi, found.selection, found.mask) == (bias.id, False, None, "bidirectional")
-
-
-def alibi(build: GraphBuilder) -> Tensor:
-    slopes = 1.0 / 2 ** (build.arange(1, 3, dtype=FLOAT32) * 0.5)
-    return build.arange(-6, -1, dtype=FLOAT32).reshape((1, 1, SEQUENCE)) * slopes.reshape((2, 1, 1))
-
-
-def test_alibi_under_a_mask_of_truths() -> None:
-    build = GraphBuilder()
-    scores, value = plain_scores(build)
-    bias = alibi(build)
-    hidden = build.mask("causal").to(DType("bool"))
-    weights = (scores * 0.5 + bias).masked_fill(hidden, -3.4e38).softmax(dim=-1).to(MODEL)
-    (found,) = true_facts(build.graph(weights @ value)).attentions
-    assert (found.bias, found.alibi, found.mask, found.scale) == (bias.id, True, "causal", 0.5)
-
-
-@pytest.mark.parametrize(("diagonal", "by_distance"), [(1, False), (1, True), (0, False)])
-def test_alibi_that_hides_what_comes_later(diagonal, by_distance) -> None:
-    build = GraphBuilder()
-    scores, value = plain_scores(build)
-    bias = alibi(build)
-    if by_distance:  # another number for each query, which its softmax does not see
-        bias = bias - build.arange(SEQUENCE, dtype=FLOAT32).reshape((1, SEQUENCE, 1))
-    bias = bias + build.apply("full", (SEQUENCE, SEQUENCE), -3e38).triu(diagonal)
-    weights = (scores * 0.5 + bias).softmax(dim=-1).to(MODEL)
-    (found,) = recognize(build.graph(weights @ value)).attentions
-    causal = diagonal == 1
-    assert (found.alibi, found.mask) == (causal, "causal" if causal else "bidirectional")
-
-
-def test_equal_slopes_are_no_alibi() -> None:
-    build = GraphBuilder()
-    scores, value = plain_scores(build)
-    bias = build.arange(SEQUENCE, dtype=FLOAT32).reshape((1, 1, SEQUENCE)) * build.apply("ones", (2, 1, 1))
-    (found,) = true_facts(build.graph((scores + bias).softmax(dim=-1).to(MODEL) @ value)).attentions
-    assert (found.bias, found.alibi) == (bias.id, False)
-
-
 def test_heads_may_be_merged_with_the_batch() -> None:
     build = GraphBuilder()
     query, key, value = (build.parameter(name, BATCH, 2, SEQUENCE, 4) for name in "qkv")
@@ -330,20 +247,6 @@ def test_a_product_on_zeros_has_no_bias() -> None:
     assert (found.bias, found.scale, found.mask) == (None, 0.3, "causal")
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_keys_that_an_indexer_chose(whole) -> None:
-    build = GraphBuilder()
-    scores, value = plain_scores(build)
-    best = build.parameter("relevance", BATCH, SEQUENCE, SEQUENCE).topk(3)
-    hidden = build.apply("ones", (BATCH, SEQUENCE, SEQUENCE), dtype=DType("bool")).scatter(-1, best.item(1), False)
-    mask = build.mask("causal") if whole else build.parameter("bias", BATCH, 1, SEQUENCE, SEQUENCE)
-    bias = mask.masked_fill(hidden.unsqueeze(1), -3.4e38)
-    (found,) = true_facts(build.graph((scores + bias).softmax(dim=-1) @ value)).attentions
-    assert (found.bias, found.selection) == (bias.id, best.id)
-    assert found.mask == ("causal" if whole else "bidirectional")
-    assert best.id in found.nodes
-
-
 def test_sinks_as_a_share_of_the_sum() -> None:
     build = GraphBuilder()
     scores, value = plain_scores(build)
@@ -355,52 +258,9 @@ def test_sinks_as_a_share_of_the_sum() -> None:
     assert (found.sinks, found.output, found.scale) == ("sinks", result.id, 0.5)
 
 
-@pytest.mark.parametrize("window", [3, 20, None])
-def test_a_mask_cut_out_of_a_larger_one_shows_its_window(window) -> None:
-    build = GraphBuilder()
-    scores, value = plain_scores(build)
-    kept = build.apply("ones", (64, 64), dtype=DType("bool")).tril()
-    if window is not None:
-        kept = build.apply("bitwise_xor", kept, kept.tril(-window))
-    kept = kept.reshape((1, 1, 64, 64))[:, :, :SEQUENCE, :SEQUENCE]
-    if window == 3:  # what is cut out shows it already
-        filled = build.apply("where", kept, scores, -1e9)
-        (found,) = true_facts(build.graph(filled.softmax(dim=-1) @ value)).attentions
-        assert (found.mask, found.window) == ("sliding", 3)
-        return
-    filled = build.apply("where", kept, scores, -1e9) + build.mask("causal")
-    (found,) = recognize(build.graph(filled.softmax(dim=-1) @ value)).attentions
-    assert (found.mask, found.window) == (("sliding", window) if window else ("causal", None))
-
-
-@pytest.mark.parametrize(("lowest", "known"), [(-1e4, True), (-100.0, False)])
-def test_scores_multiplied_by_what_is_seen_and_filled_elsewhere(lowest, known) -> None:
-    build = GraphBuilder()
-    scores, value = plain_scores(build)
-    seen = build.apply("ones", (64, 64), dtype=MODEL).tril().reshape((1, 1, 64, 64))[:, :, :SEQUENCE, :SEQUENCE]
-    filled = scores * 0.5 * seen + (1 - seen) * lowest
-    graph = build.graph(filled.softmax(dim=-1) @ value)
-    if known:
-        (found,) = true_facts(graph).attentions
-        assert (found.mask, found.scale) == ("causal", 0.5)
-    else:
-        assert recognize(graph).attentions == []
-
-
 def test_a_key_split_and_transposed_by_one_permutation() -> None:
     build = GraphBuilder()
     query, value = (build.parameter(name, BATCH, 2, SEQUENCE, 4) for name in "qv")
     key = build.parameter("k", BATCH, SEQUENCE, 2, 4).permute((0, 2, 3, 1))
     (found,) = true_facts(build.graph((query @ key).softmax(dim=-1) @ value)).attentions
     assert (found.key, found.key_transposed, found.head_dim) == (key.id, True, 4)
-
-
-@pytest.mark.parametrize("window", [3, 4, 5, 6, 16, 4096])
-def test_a_window_longer_than_what_is_tried_is_not_taken_for_none(window) -> None:
-    build = GraphBuilder()
-    scores, value = plain_scores(build)
-    queries, keys = build.arange(SEQUENCE).unsqueeze(1), build.arange(SEQUENCE).unsqueeze(0)
-    kept = build.apply("bitwise_and", build.apply("le", keys, queries), build.apply("lt", queries - keys, window))
-    filled = build.apply("where", kept, scores, -1e9)
-    attentions = recognize(build.graph(filled.softmax(dim=-1) @ value)).attentions
-    assert [(each.mask, each.window) for each in attentions] == ([("sliding", window)] if window < 5 else [])

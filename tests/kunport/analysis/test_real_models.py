@@ -7,6 +7,8 @@ from kunport.tiny_models import build, find_case
 from kunport.validation.executor import execute
 from kunport_codegen.expression import unwrap
 
+pytestmark = pytest.mark.untraced
+
 SLICE = "llama qwen2 qwen3 mistral olmo2 gemma2 gemma3_text phi3 gpt_neox starcoder2 cohere glm4 granite smollm3"
 SLICE = [*SLICE.split(), "stablelm", "mixtral"]
 # Other positions, fused weights, latent attention, state spaces, layers that differ, shared blocks, other rotary tables.

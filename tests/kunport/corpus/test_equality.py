@@ -8,6 +8,8 @@ from kunport.corpus.equality import BAR, Row, compare
 from kunport.corpus.readings import Readings
 from kunport.corpus.table import line, total
 
+pytestmark = pytest.mark.untraced
+
 
 def test_graphs_are_the_model_without_and_with_a_cache() -> None:
     row = compare("mamba")

@@ -6,7 +6,10 @@ import os
 import signal
 import time
 
+import pytest
 from kunport.corpus.processes import each_apart
+
+pytestmark = pytest.mark.untraced
 
 
 def work(name: str) -> tuple[str, int]:

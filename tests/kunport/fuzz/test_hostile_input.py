@@ -11,6 +11,8 @@ from kunport.fuzz.cases import write_case
 
 import kunport
 
+pytestmark = pytest.mark.untraced
+
 MODEL = """import math
 import torch
 from torch import nn

@@ -6,6 +6,8 @@ from kunport.errors import KunportError
 from kunport.tiny_models import smollm2
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+pytestmark = pytest.mark.untraced
+
 
 def test_the_model_speaks(tmp_path):
     folder = smollm2.write_smollm2(tmp_path / "smollm2")

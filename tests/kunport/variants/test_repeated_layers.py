@@ -14,6 +14,8 @@ from kunport_codegen.recognition import find_all, recognize
 from kunport_codegen.recognition.index import Index
 from kunport_codegen.recognition.repeats import repeats_of
 
+pytestmark = pytest.mark.untraced
+
 # Uniform; alternating windows; some without rotation; dense layers before experts; mixers beside attention.
 MODELS = ("llama", "gpt_oss", "smollm3", "glm4_moe", "qwen3_next")
 

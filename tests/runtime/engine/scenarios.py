@@ -1,6 +1,8 @@
 """What `test_serving` runs: engines on kunport's platform, each in a fork of a process that has imported vLLM once.
 
-``python scenarios.py CHECKPOINT ANSWERS NAME ...`` writes ``ANSWERS/NAME.json`` for each scenario.
+``python scenarios.py CHECKPOINT ANSWERS NAME ...`` writes ``ANSWERS/NAME.json`` for each scenario. Where
+``KUNPORT_TEST_TRACED`` names coverage's settings, it is measured in the forks: to trace the import would take as long
+as a scenario.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -177,17 +180,26 @@ def exhausted(checkpoint: str) -> Any:
     }
 
 
-def overlapped(checkpoint: str) -> Any:
-    """The same where a batch is scheduled while another runs, as on accelerators."""
+def configured_with(change: Callable[[Any], None]) -> None:
+    """Has a change made to what vLLM's platform of the CPU decides for itself."""
     from vllm.platforms.cpu import CpuPlatform
 
     configure = CpuPlatform.check_and_update_config.__func__
 
-    def overlap(platform: Any, vllm_config: Any) -> None:
+    def configure_and_change(platform: Any, vllm_config: Any) -> None:
         configure(platform, vllm_config)
+        change(vllm_config)
+
+    CpuPlatform.check_and_update_config = classmethod(configure_and_change)
+
+
+def overlapped(checkpoint: str) -> Any:
+    """The same where a batch is scheduled while another runs, as on accelerators."""
+
+    def overlap(vllm_config: Any) -> None:
         vllm_config.scheduler_config.async_scheduling = True
 
-    CpuPlatform.check_and_update_config = classmethod(overlap)
+    configured_with(overlap)
     return exhausted(checkpoint)
 
 
@@ -227,6 +239,11 @@ def tuned(checkpoint: str) -> Any:
 
 def parallel(checkpoint: str) -> Any:
     """Two ranks, a process each; in the end one of them dies."""
+
+    def fork(vllm_config: Any) -> None:
+        os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"  # everything is imported already
+
+    configured_with(fork)
     llm = engine(checkpoint, enable_prefix_caching=False, tensor_parallel_size=2)
     found = {"greedy": answers(llm, **GREEDY), "seeded": answers(llm, **SEEDED)}
     worker = llm.collective_rpc("kunport_process")[1]
@@ -324,6 +341,22 @@ def layers(checkpoint: str) -> Any:
     return {"errors": found, "rotations": len(PLAIN)}
 
 
+def compiler(checkpoint: str) -> Any:
+    """What becomes of a configuration that asks for a compiler."""
+    from vllm.config import CompilationConfig, VllmConfig
+
+    configuration = VllmConfig(compilation_config=CompilationConfig(backend="inductor")).compilation_config
+    return {"mode": configuration.mode.name, "custom_ops": configuration.custom_ops}
+
+
+def measure_coverage() -> None:
+    if settings := os.environ.get("KUNPORT_TEST_TRACED"):
+        import coverage
+
+        os.environ["COVERAGE_PROCESS_START"] = settings
+        coverage.process_startup()
+
+
 def main() -> None:
     checkpoint, folder, *names = sys.argv[1:]
     import transformers.modeling_utils  # noqa: F401
@@ -332,6 +365,7 @@ def main() -> None:
     for name in names:
         if not (child := os.fork()):
             try:
+                measure_coverage()
                 Path(folder, f"{name}.json").write_text(json.dumps(globals()[name](checkpoint)))
             except BaseException:
                 traceback.print_exc()

@@ -16,6 +16,7 @@ SCENARIOS = (
     "reference",
     "layers",
     "accelerators",
+    "compiler",
     "plain",
     "pressed",
     "asleep",
@@ -42,12 +43,13 @@ ENVIRONMENT = {
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def found(tmp_path_factory, untraced):
     """What each scenario found, by its name."""
     folder = tmp_path_factory.mktemp("serving")
     checkpoint = kunport.tiny("llama", folder / "llama")
     command = [sys.executable, str(Path(__file__).with_name("scenarios.py")), str(checkpoint), str(folder), *SCENARIOS]
-    subprocess.run(command, check=True, env={**os.environ, **ENVIRONMENT}, cwd=folder)
+    traced = {"KUNPORT_TEST_TRACED": os.environ.get("COVERAGE_PROCESS_START", "")}
+    subprocess.run(command, check=True, env=untraced | ENVIRONMENT | traced, cwd=folder)
     return {name: json.loads((folder / f"{name}.json").read_text()) for name in SCENARIOS}
 
 
@@ -88,6 +90,10 @@ def test_layers_compute_what_vllms_do(found):
     errors = found["layers"]["errors"]
     assert len(errors) > 20
     assert max(errors.values()) < 1e-5, errors
+
+
+def test_layers_are_ours_where_a_compiler_is_asked_for(found):
+    assert found["compiler"] == {"mode": "NONE", "custom_ops": ["all"]}
 
 
 @pytest.mark.parametrize(("device", "communicator"), [("cuda", "CudaCommunicator"), ("kunlun", "KunlunCommunicator")])

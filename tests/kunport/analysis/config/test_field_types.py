@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kunport.analysis.config.field_types import fits
 
+pytestmark = pytest.mark.untraced
+
 ANNOTATIONS = [
     "int",
     "float",
