@@ -52,7 +52,7 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
     """
     from kunport.analysis.assemble import read_target
     from kunport.analysis.config import load_config
-    from kunport.analysis.config.limits import check_numbers
+    from kunport.analysis.config.limits import check_built, check_numbers
     from kunport.analysis.library import locate
     from kunport.analysis.library.contradictions import contradictions
     from kunport.analysis.renames import SubModel, read_renames
@@ -64,6 +64,7 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
     with uncollected():
         reading = read_target(target, load_config(target))
         graph = reading.graph
+        check_built(graph, target.raw_config)
         graph.notes.extend(contradictions(target))
         names = read_renames(target, [SubModel(*each) for each in reading.pretrained], reading.base, graph.parameters)
         graph.renames = names.renames

@@ -86,17 +86,23 @@ def _run_one(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    """Print the facts that differ. Differing is no failure."""
+    """Print the facts that differ; 1 where they do and --fail-on says difference. Differing alone is no failure."""
     import kunport
-    from kunport.report.comparison import comparison_json, comparison_text
+    from kunport.report.comparison import comparison_json, comparison_text, counted
     from kunport.variants import compare, read_facts
 
     if options.format not in PLAIN_FORMATS:
         raise KunportError(f"A comparison is not written as {options.format}.", "Use text or json.")
+    if refused := set(options.fail_on or ()) - {"difference", "nothing"}:
+        raise KunportError(
+            f"--fail-on {min(refused)} is for one model.", "With --against there are difference and nothing."
+        )
     left, right = (read_facts(kunport.analyze(model).graph) for model in (options.models[0], options.against))
     document = comparison_json if options.format == "json" else comparison_text
-    _give(options, document(left, right, compare(left, right)))
-    return 0
+    differences = compare(left, right)
+    _give(options, document(left, right, differences))
+    reasons = [counted(differences)] if differences and "difference" in (options.fail_on or ()) else []
+    return _status(options, reasons)
 
 
 def _run_many(options: argparse.Namespace) -> int:

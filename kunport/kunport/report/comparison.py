@@ -14,8 +14,13 @@ def comparison_text(left: ModelFacts, right: ModelFacts, differences: Sequence[D
     lines = [f"{left.architecture} ({left.model_type}) against {right.architecture} ({right.model_type})", ""]
     for each in differences:
         lines.append(f"{each.key}: {_side(each.left)} | {_side(each.right)}")
-    lines.append(f"\n{len(differences)} facts differ." if differences else "No fact differs.")
+    lines.append(f"\n{counted(differences)}." if differences else "No fact differs.")
     return "\n".join(lines) + "\n"
+
+
+def counted(differences: Sequence[Difference]) -> str:
+    """How many facts differ, in words."""
+    return f"{len(differences)} fact{'s differ' if differences[1:] else ' differs'}"
 
 
 def comparison_json(left: ModelFacts, right: ModelFacts, differences: Sequence[Difference]) -> str:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from kunport.cli import main
+from kunport.report.comparison import counted
 
 PLAIN = """from torch import nn
 from transformers import PreTrainedModel
@@ -88,3 +89,14 @@ def test_two_models_side_by_side(capsys):
     assert json.loads(capsys.readouterr().out)["differences"] == []
     assert main(["analyze", "gemma", "llama", "--against", "llama"]) == 2
     assert main(["analyze", "gemma", "--against", "llama", "--format", "html"]) == 2
+
+
+def test_a_difference_between_two_models_is_a_failure_where_it_is_said_to_be(capsys):
+    assert main(["analyze", "gemma", "--against", "llama", "--fail-on", "difference"]) == 1
+    assert "facts differ" in capsys.readouterr().err
+    assert main(["analyze", "gemma", "--against", "gemma", "--fail-on", "difference"]) == 0
+    assert main(["analyze", "gemma", "--against", "llama", "--fail-on", "opaque"]) == 2
+
+
+def test_one_is_not_spoken_of_as_many():
+    assert (counted(["x"]), counted(["x", "y"])) == ("1 fact differs", "2 facts differ")

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 # Classes whose subclasses are made of their annotated members, as dataclasses are.
 _RECORDS = ("typing.NamedTuple", "pydantic.BaseModel", "pydantic_settings.BaseSettings", "msgspec.Struct")
 
+# Members of a metaclass that decide what calling its classes gives, and those that make the class.
+_DECIDING = ("__call__", "__getattribute__", "__getattr__", "__prepare__", "__instancecheck__")
+_MAKING = ("__new__", "__init__")
+
 
 def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> Value:
     """The value of a ``class`` statement. Its body waits until members are asked for."""
@@ -31,6 +35,10 @@ def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> 
         if not isinstance(base, SourceClass | NativeClass):
             base = NativeClass(operations.describe(base), reason="no class that the analysis knows")
         bases.append(base)
+    for keyword in node.keywords:
+        kind = evaluate(interpreter, keyword.value, scope) if keyword.arg == "metaclass" else None
+        if isinstance(kind, SourceClass) and (changed := _changing(kind)):
+            return Opaque(node.name, f"made by the metaclass {kind.name}, which has a {changed} of its own")
     cls = SourceClass(node.name, node, scope, tuple(bases))
     try:
         cls.mro = linearize(cls, cls.bases)
@@ -42,6 +50,32 @@ def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> 
     value = calls.decorate(interpreter, cls, node.decorator_list, scope)
     interpreter.trace.where = where
     return value
+
+
+def _changing(metaclass: SourceClass) -> str | None:
+    """The member by which a metaclass may change what its classes are; one that only writes them down does not."""
+    for ancestor in metaclass.mro:
+        members = ancestor.members if isinstance(ancestor, SourceClass) else {}
+        for name in (*_DECIDING, *_MAKING):
+            if name in members and (name in _DECIDING or any(map(_writes, members[name]))):
+                return name
+    return None
+
+
+def _writes(statement: ast.stmt) -> bool:
+    """Whether a method sets attributes, or entries of what it was given."""
+    given = {each.arg for each in ast.walk(statement) if isinstance(each, ast.arg)}
+    for each in ast.walk(statement):
+        match each:
+            case ast.Attribute(ctx=ast.Store()) | ast.Call(func=ast.Name(id="setattr")):
+                return True
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()) if name in given:
+                return True
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name))) if name in given:
+                return True
+            case ast.Return(value=ast.Constant() | ast.Lambda()):
+                return True
+    return False
 
 
 def _members(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:

@@ -211,6 +211,8 @@ def _call(interpreter: Interpreter, node: ast.Call, scope: Scope) -> Value:
     interpreter.at(node, scope)
     if isinstance(function, Native) and function.name == "builtins.super":
         return _super(interpreter, scope, args)
+    if isinstance(function, Native) and function.name == "builtins.locals":
+        return dict(scope.variables)
     return interpreter.call(function, args, kwargs)
 
 

@@ -273,6 +273,11 @@ def _super(interpreter: Interpreter, *args: Value) -> Value:
     raise NotUnderstoodError("super in a place where the analysis does not expect it")
 
 
+@native("builtins.locals")
+def _locals(interpreter: Interpreter, *args: Value) -> Value:
+    raise NotUnderstoodError("locals in a place where the analysis does not expect it")
+
+
 @native("builtins.property", "functools.cached_property")
 def _property(interpreter: Interpreter, function: Value) -> Value:
     return _as_kind(function, "property")

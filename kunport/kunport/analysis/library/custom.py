@@ -99,8 +99,13 @@ def only_model(place: Path, candidates: list[str]) -> str:
 
 
 def _resolve(folder: Path, reference: str) -> tuple[Path, str]:
-    """The file and class of ``file.Class``, or of ``org/repository--file.Class`` where the file was copied here."""
+    """The file and class of ``file.Class``; ``repository--file.Class`` stands for code of another place."""
     repository, _, local = reference.rpartition("--")
+    if repository:
+        raise KunportError(
+            f"The auto_map of {folder / 'config.json'} has {reference!r}, code of the repository {repository}.",
+            f"Copy that code into the folder and write {local!r} there.",
+        )
     stem, _, name = local.rpartition(".")
     path = folder / f"{stem}.py"
     if not re.fullmatch(r"\w+", stem):
@@ -109,8 +114,10 @@ def _resolve(folder: Path, reference: str) -> tuple[Path, str]:
             "Correct it in config.json.",
         )
     if not path.is_file():
-        source = f"from the repository {repository}" if repository else "from where the checkpoint came from"
-        raise KunportError(f"The auto_map names {stem}.py, which {folder} does not have.", f"Copy it {source}.")
+        raise KunportError(
+            f"The auto_map names {stem}.py, which {folder} does not have.",
+            "Copy it from where the checkpoint came from.",
+        )
     if name not in classes(read_source(path)):
         raise KunportError(
             f"The auto_map names {name}, which {path} does not define.", "Correct auto_map in config.json."

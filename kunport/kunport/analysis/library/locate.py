@@ -13,6 +13,7 @@ from kunport.analysis.library.installed import Installation, installation
 from kunport.analysis.library.native import native_target, text_decoder_cure
 from kunport.analysis.library.roots import model_classes
 from kunport.analysis.library.target import Target
+from kunport.analysis.source import SourceFile
 from kunport.errors import KunportError
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -153,8 +154,11 @@ def _from_file(path: Path, architecture: str | None) -> Target:
     if library.contains(file):
         decoders = [name for name in defined if _is_decoder(name, library)]
         return _from_name(architecture or only_model(path, decoders or model_classes([path])), library)
+    candidates = model_classes([path]) if architecture is None else []
     if architecture is None:
-        architecture = only_model(path, model_classes([path]))
+        if not candidates:
+            SourceFile(path, str(path)).check()  # a line that is not Python may be why
+        architecture = only_model(path, candidates)
     elif architecture not in defined:
         raise KunportError(f"{path} defines no class {architecture}.", f"It has {', '.join(defined[-8:])}.")
     folder = path.parent

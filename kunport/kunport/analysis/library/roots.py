@@ -34,7 +34,7 @@ def configuration_class(files: Iterable[Path], architecture: str) -> str | None:
     """
     definitions = _definitions(files)
     classes = {name for name, node in definitions.items() if isinstance(node, ast.ClassDef)}
-    plain = [name for name in sorted(classes) if not _is_module(definitions, name)]
+    plain = sorted(classes - _modules(definitions))
     constructor = _constructor(definitions, architecture)
     if constructor is not None and (arguments := [*constructor.args.args, *constructor.args.kwonlyargs][1:2]):
         hints = [*(each.annotation for each in arguments if each.annotation), *constructor.args.defaults[:1]]
@@ -86,21 +86,42 @@ def _definitions(files: Iterable[Path]) -> dict[str, Definition]:
 
 def _roots(definitions: dict[str, Definition]) -> list[str]:
     uses = {name: set(_words(node)) for name, node in definitions.items()}
-    modules = [name for name in definitions if _is_module(definitions, name)]
-    inside = {name: _reached(uses, name) for name in modules}
-    parts = {part for name in modules for part in inside[name] - {name}}
-    roots = [name for name in modules if name not in parts]
-    return [name for name in roots if _EMBEDDINGS & set().union(*(uses[each] for each in inside[name]))]
+    modules = _modules(definitions)
+    users: dict[str, set[str]] = {name: set() for name in definitions}
+    for name, used in uses.items():
+        for other in used & definitions.keys():
+            users[other].add(name)
+    inside = _users_among(uses, modules)
+    roots = [name for name in definitions if name in modules and not inside[name] - {name}]
+    embedding = _closure([name for name, used in uses.items() if _EMBEDDINGS & used], users)
+    return [name for name in roots if name in embedding]
 
 
-def _reached(uses: dict[str, set[str]], name: str) -> set[str]:
-    found: set[str] = set()
-    pending = [name]
+def _users_among(uses: dict[str, set[str]], modules: set[str]) -> dict[str, set[str]]:
+    """For each name the modules that it is a part of, itself included: two of them at most, which is as many as count.
+
+    A file may have tens of thousands of classes, each made of all before it.
+    """
+    found: dict[str, set[str]] = {name: {name} & modules for name in uses}
+    pending = [(name, name) for name in modules]
     while pending:
-        one = pending.pop()
-        if one not in found:
-            found.add(one)
-            pending += uses[one] & uses.keys()
+        name, module = pending.pop()
+        for part in uses[name] & uses.keys():
+            if len(found[part]) < 2 and module not in found[part]:
+                found[part].add(module)
+                pending.append((part, module))
+    return found
+
+
+def _closure(start: Iterable[str], following: dict[str, set[str]]) -> set[str]:
+    """The names, and all that follow from them."""
+    found: set[str] = set()
+    pending = list(start)
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending.extend(following.get(name, ()))
     return found
 
 
@@ -131,9 +152,17 @@ def _lineage(definitions: dict[str, Definition], name: str) -> Iterator[str]:
             waiting.extend(reversed([word for base in node.bases for word in _words(base)]))
 
 
-def _is_module(definitions: dict[str, Definition], name: str) -> bool:
-    foreign = (each for each in _lineage(definitions, name) if not isinstance(definitions.get(each), ast.ClassDef))
-    return any(each in _MODULES or each.endswith("PreTrainedModel") for each in foreign)
+def _modules(definitions: dict[str, Definition]) -> set[str]:
+    """The classes that are modules: by a base that is one, of torch or Transformers, or of these."""
+    derived: dict[str, set[str]] = {}
+    start = []
+    for name, node in definitions.items():
+        for base in {word for each in node.bases for word in _words(each)} if isinstance(node, ast.ClassDef) else ():
+            if isinstance(definitions.get(base), ast.ClassDef):
+                derived.setdefault(base, set()).add(name)
+            elif base in _MODULES or base.endswith("PreTrainedModel"):
+                start.append(name)
+    return _closure(start, derived)
 
 
 def _constructor(definitions: dict[str, Definition], name: str) -> ast.FunctionDef | None:

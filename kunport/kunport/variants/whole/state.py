@@ -29,6 +29,9 @@ _STATES = {
 def read(model: Model) -> Found:
     """The states of all layers together; opaque where some layer mixes tokens in a way without a name."""
     where = model.layers[0].frame.where if model.layers else model.graph.modules[""].where
+    if not model.layers and model.graph.unknowns():
+        yield KEY, model.opaque(model.graph.unknowns()[0])
+        return
     states = set[str]()
     for layer in model.layers:
         if hidden := hidden_mixing(layer):

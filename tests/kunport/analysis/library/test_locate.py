@@ -176,7 +176,7 @@ def test_a_text_decoder_under_a_composite_configuration_takes_the_text_part(tmp_
         ({"model_type": "foo", "auto_map": {"AutoModelForCausalLM": "modeling_foo.Foo"}}, "does not have"),
         (
             {"model_type": "foo", "auto_map": {"AutoModelForCausalLM": "a/b--modeling_foo.Foo"}},
-            "from the repository a/b",
+            "code of the repository a/b. Copy that code into the folder and write 'modeling_foo.Foo'",
         ),
         ({"configuration_files": ["config.5.0.0.json"]}, "other versions of Transformers"),
     ],
