@@ -50,16 +50,17 @@ def main() -> int:
     if options.job:
         _job(options)
         return 0
+    os.environ |= _COMMON
     options.output.mkdir(parents=True, exist_ok=True)
     _make(options.models, options.output)
+    _job(argparse.Namespace(**vars(options) | {"providers": ["transformers"]}))
     print(_ROW.format("model", "provider", "verdict", "greedy", "share", "seconds", "operators"), flush=True)
     passed = []
-    for provider in ("transformers", *options.providers):
+    for provider in options.providers:
         command = [sys.executable, __file__, *options.models, "--job", "--providers", provider]
         command += ["--tokens", str(options.tokens), "--output", str(options.output)]
-        subprocess.run(command, env=os.environ | _COMMON | _variables(provider, options.output))
-        if provider != "transformers":
-            passed += [_row(model, provider, options.output) for model in options.models]
+        subprocess.run(command, env=os.environ | _variables(provider, options.output))
+        passed += [_row(model, provider, options.output) for model in options.models]
     print(f"{sum(passed)} of {len(passed)} passed")
     return 0 if all(passed) else 1
 
@@ -75,8 +76,6 @@ def _make(models: list[str], output: Path) -> None:
 
 def _variables(provider: str, output: Path) -> dict[str, str]:
     """The environment that a provider serves in."""
-    if provider == "transformers":
-        return {}
     variables = {"KUNPORT_ADAPTER_PATH": str((output / "adapters").resolve())}
     if provider == "vendor":
         return variables | {"KUNPORT_DEVICE": "kunlun", "KUNPORT_SIMULATOR": "1"}

@@ -111,8 +111,10 @@ def test_a_reader_that_leaves_is_no_error():
 def test_a_signal_ends_a_command_in_order(tmp_path, number, status):
     """What is open is closed: the temporary folder of this command is gone afterwards."""
     code = f"""
-import sys, tempfile, time
+import signal, sys, tempfile, time
 from kunport.cli import main, tiny
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background command inherits that it is ignored
 
 def run(options):
     with tempfile.TemporaryDirectory(dir={str(tmp_path)!r}):

@@ -44,7 +44,6 @@ def test_bad_ends(monkeypatch, action, problem):
 
 
 def _serve_badly(requests, folder, seed, seconds):
-    signal.setitimer(signal.ITIMER_PROF, seconds)
     while True:
         number = requests.recv()
         requests.send("")
@@ -52,6 +51,8 @@ def _serve_badly(requests, folder, seed, seconds):
             sys.exit(1)
         if number == 2:
             time.sleep(60)
+        if number == 3:  # not before: to end takes processor time as well
+            signal.setitimer(signal.ITIMER_PROF, seconds)
         while number == 3:
             pass
         requests.send(Ending("report", digest="d", memory=running.GROWN + 1 if number == 4 else 0))

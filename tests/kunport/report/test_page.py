@@ -16,6 +16,8 @@ from kunport.validation.report import Engine, GraphCheck, RanClass, Report, Stag
 from kunport_codegen.graph import Location
 from sample_reports import sample_description, sample_report
 
+pytestmark = pytest.mark.untraced  # most of the time goes into plots; test_files goes through the same lines
+
 HOSTILE = (
     "</title></style></pre><script>alert(1)</script><img src=x onerror=alert(1)> \" ' {{ 7 * 7 }} \u202e\x1b[31m &amp;"
 )
@@ -69,8 +71,12 @@ def hostile_report() -> Report:
     )
 
 
-def test_a_page_is_well_formed_and_needs_nothing_else() -> None:
-    text = render_page(sample_report(), sample_description())
+@pytest.fixture(scope="module")
+def text() -> str:
+    return render_page(sample_report(), sample_description())
+
+
+def test_a_page_is_well_formed_and_needs_nothing_else(text: str) -> None:
     page = Page(text)
     assert not any(tag in ("script", "link", "img", "iframe", "object", "form") for tag, _ in page.elements)
     for _, attributes in page.elements:
@@ -82,14 +88,13 @@ def test_a_page_is_well_formed_and_needs_nothing_else() -> None:
     assert any(attributes.get("http-equiv") == "Content-Security-Policy" for _, attributes in page.elements)
 
 
-def test_identifiers_are_unique() -> None:
-    ids = [attributes["id"] for _, attributes in Page(render_page(sample_report())).elements if "id" in attributes]
+def test_identifiers_are_unique(text: str) -> None:
+    ids = [attributes["id"] for _, attributes in Page(text).elements if "id" in attributes]
     assert ids
     assert len(ids) == len(set(ids))
 
 
-def test_every_reference_inside_the_plots_leads_somewhere() -> None:
-    text = render_page(sample_report())
+def test_every_reference_inside_the_plots_leads_somewhere(text: str) -> None:
     ids = {attributes.get("id") for _, attributes in Page(text).elements}
     targets = re.findall(r'href="#([^"]+)"', text) + re.findall(r"url\(#([^)]+)\)", text)
     assert targets
@@ -174,5 +179,5 @@ def test_more_batches_than_colours_and_a_system_that_does_not_tell_its_memory() 
     Page(render_page(report))
 
 
-def test_the_same_report_gives_the_same_page() -> None:
-    assert render_page(sample_report()) == render_page(sample_report())
+def test_the_same_report_gives_the_same_page(text: str) -> None:
+    assert render_page(sample_report(), sample_description()) == text

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from kunport_runtime.providers.triton.implementations import IMPLEMENTATIONS
 
+pytestmark = pytest.mark.untraced  # of the interpreter coverage shows little, and takes half of the time
+
 OPERATORS = [each.operator for each in IMPLEMENTATIONS]
 
 # Sequences in parts of 16 keys, and descriptors: what the table of a device may ask for and the defaults do not.

@@ -1,9 +1,15 @@
-"""Serves a checkpoint in this process, and writes what came of it: ``serving_job.py CHECKPOINT ANSWERS``."""
+"""Serves checkpoints on the simulator, each in a fork of a process that has imported vLLM once.
+
+``serving_job.py JOBS``: a JSON list of objects with ``checkpoint``, ``environment`` and ``answers``, the file that gets
+what came of it. A job whose environment is null is answered by Transformers' own model, greedy.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -28,11 +34,26 @@ def prompts(vocabulary: int) -> list[list[int]]:
     return [common + draw(5), common + draw(30), draw(33), draw(90), *(draw(1 + index % 7) for index in range(30))]
 
 
-def main() -> None:
+def original(checkpoint: str) -> dict[str, Any]:
+    """The answers of the model itself, to the first prompts."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    found = []
+    for prompt in prompts(model.config.vocab_size)[:8]:
+        ids = list(prompt)
+        for _ in range(TOKENS):
+            with torch.no_grad():
+                ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+        found.append(ids[len(prompt) :])
+    return {"greedy": found}
+
+
+def served(checkpoint: str) -> dict[str, Any]:
     from vllm import LLM, SamplingParams
     from vllm.platforms import current_platform
 
-    checkpoint, answers = sys.argv[1:]
     llm = LLM(
         model=checkpoint,
         skip_tokenizer_init=True,
@@ -55,8 +76,24 @@ def main() -> None:
         counts[record["operator"], record["provider"]] += record["count"]
     found["ran"] = [[*pair, count] for pair, count in counts.items()]
     worker = llm.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker
-    found["model"] = type(worker.model_runner.model).__module__
-    Path(answers).write_text(json.dumps(found))
+    return found | {"model": type(worker.model_runner.model).__module__}
 
 
-main()
+def main() -> None:
+    import transformers.modeling_utils  # noqa: F401
+    import vllm.entrypoints.llm  # noqa: F401
+
+    for job in json.loads(sys.argv[1]):
+        if not (child := os.fork()):
+            try:
+                os.environ |= job["environment"] or {}
+                answer = original if job["environment"] is None else served
+                Path(job["answers"]).write_text(json.dumps(answer(job["checkpoint"])))
+            except BaseException:
+                traceback.print_exc()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main()
