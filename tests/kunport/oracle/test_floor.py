@@ -9,8 +9,6 @@ import pytest
 from kunport.oracle.__main__ import main
 from kunport.oracle.children import label_cases
 
-pytestmark = pytest.mark.untraced
-
 # Between them: learned, linear-bias, rotary and no positions; half and interleaved pairs; windows, caps, sinks and
 # multipliers; fused, latent and separate projections; pre-norm, post-norm, sandwich and parallel layers; experts; state.
 SAMPLE = (
