@@ -167,12 +167,22 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 def fields_of(expr: Expr) -> set[str]:
     """The configuration paths that an expression reads."""
-    return {node.args[0] for node in walk(expr) if node.op == "field"}
+    return _named(expr, "field", set())
 
 
 def symbols_of(expr: Expr) -> set[str]:
     """The run-time sizes that an expression depends on."""
-    return {node.args[0] for node in walk(expr) if node.op == "symbol"}
+    return _named(expr, "symbol", set())
+
+
+def _named(expr: Expr, op: str, found: set[str]) -> set[str]:
+    """Adds the names of the leaves of a kind; asked too often for a generator at each level."""
+    if expr.op == op:
+        found.add(expr.args[0])
+    for operand in expr.args:
+        if type(operand) is Expr:
+            _named(operand, op, found)
+    return found
 
 
 def render(expr: Expr, config: str = "config") -> str:

@@ -48,6 +48,8 @@ class DType:
 # What may stand in a node's arguments: Ref, Scalar, DType, plain Python scalars, strings, None, Ellipsis, slices,
 # and lists, tuples and dictionaries of these.
 Arg = Any
+# The types of those that hold no others.
+LEAVES = frozenset((int, str, float, bool, type(None), Scalar, DType))
 
 
 @dataclass(slots=True)
@@ -274,9 +276,12 @@ def refs(value: Arg) -> Iterator[int]:
 def _collect(values: Iterable[Arg], found: list[int]) -> None:
     """Asked for every node several times over, so it makes no generators and enters containers alone."""
     for value in values:
-        if type(value) is Ref:
+        kind = type(value)
+        if kind is Ref:
             found.append(value.id)
-        elif isinstance(value, list | tuple):
+        elif kind in LEAVES:
+            continue
+        elif isinstance(value, (list, tuple)):
             _collect(value, found)
         elif isinstance(value, dict):
             _collect(value.values(), found)

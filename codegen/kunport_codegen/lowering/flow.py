@@ -14,7 +14,7 @@ from typing import Any
 
 from kunport_codegen.expression import Scalar
 from kunport_codegen.facts import Number
-from kunport_codegen.graph import Arg, DType, Graph, Location, Ref, refs
+from kunport_codegen.graph import LEAVES, Arg, DType, Graph, Location, Ref, refs
 from kunport_codegen.lowering.errors import LoweringError, Refusal
 from kunport_codegen.lowering.members import Member, Regroup
 
@@ -134,22 +134,22 @@ class Flow:
         """Put replacements in place, drop what nothing reads any more and order operators after what they read."""
         self.output = self.resolve(self.output)
         for op in self.ops if self.aliases else ():
-            op.args = substitute(op.args, self.resolve)
-            op.kwargs = substitute(op.kwargs, self.resolve)
+            if not self.aliases.keys().isdisjoint(op.inputs()):
+                op.args = substitute(op.args, self.resolve)
+                op.kwargs = substitute(op.kwargs, self.resolve)
         self.ops = ordered(needed(self.ops, self.output))
 
 
 def _gather(value: Arg, found: list[int]) -> None:
     """`refs` into a list: passes ask for inputs too often for a generator at each level."""
-    if type(value) is Ref:
-        found.append(value.id)
-    elif isinstance(value, list | tuple):
+    if type(value) is tuple:
         for item in value:
-            if type(item) is Ref:
+            kind = type(item)
+            if kind is Ref:
                 found.append(item.id)
-            elif isinstance(item, list | tuple | dict | slice):
+            elif kind not in LEAVES:
                 _gather(item, found)
-    elif isinstance(value, dict | slice):
+    else:
         found.extend(refs(value))
 
 
@@ -188,6 +188,8 @@ def ordered(ops: list[Op]) -> list[Op]:
         LoweringError: there is none, because a module that is called once reads what is made of its own results.
     """
     producers = {result: op for op in ops for result in op.results}
+    if _is_ordered(ops, producers):
+        return ops
     done: set[int] = set()
     waiting: set[int] = set()
     result: list[Op] = []
@@ -210,6 +212,16 @@ def ordered(ops: list[Op]) -> list[Op]:
                 result.append(op)
                 stack.pop()
     return result
+
+
+def _is_ordered(ops: list[Op], producers: dict[int, Op]) -> bool:
+    """Whether each operator comes after those it reads already, as most passes leave them."""
+    made: set[int] = set()
+    for op in ops:
+        if any(value in producers and value not in made for value in op.inputs()):
+            return False
+        made.update(op.results)
+    return True
 
 
 def layer_of(path: str) -> tuple[str, int] | None:

@@ -23,6 +23,7 @@ _NUMBERED_SIZE = re.compile(r"(?:data|turn)_\d+(?:_\d+)?")  # how sizes that dep
 
 _PLAIN = frozenset((int, str, float, bool, type(None)))
 _CONSTRUCTOR = 0  # its frame
+Shape = tuple[int | Scalar, ...] | None
 
 
 @dataclass(slots=True, eq=False)
@@ -81,8 +82,8 @@ class Repeats:
         for node in stretch.nodes:
             stretch.reads.extend(each for each in index.reads(node) if each not in inside)
         for each in stretch.ids:
-            users = {user for user in index.users.get(each, ()) if user not in inside}
-            stretch.readers.append(sorted(users, key=lambda user: index.order.get(user, -1)))
+            users = [user for user in index.users.get(each, ()) if user not in inside]
+            stretch.readers.append(sorted(set(users), key=lambda user: index.order.get(user, -1)) if users else [])
 
     def _sorted_by_kind(self) -> list[int]:
         """For each stretch, the number of the first one with equal nodes."""
@@ -117,8 +118,8 @@ class Comparison:
 
     def __init__(self, index: Index, one: Stretch, other: Stretch) -> None:
         self._graph, self._one, self._other = index.graph, one, other
-        # By identity: the graph keeps its expressions alive, and most of them stand in many places.
-        self._judged: dict[int, bool] = index.once("expressions that name sizes", dict)
+        # By identity: the graph keeps expressions and shapes alive, and most of them stand in many places.
+        self._judged: dict[int, bool] = index.once("expressions and shapes that name sizes", dict)
         self._ids = dict(zip(one.ids, other.ids, strict=False))
         self._frames = dict(zip(one.frames, other.frames, strict=False))
         self._inside = set(other.ids)
@@ -165,7 +166,7 @@ class Comparison:
             and (one.dtype is other.dtype or one.dtype == other.dtype)
             and one.contiguous == other.contiguous
             and self._frames.get(one.frame, one.frame) == other.frame
-            and self._same(one.shape, other.shape)
+            and self._same_shape(one.shape, other.shape)
             and (not (one.kwargs or other.kwargs) or self._same(one.kwargs, other.kwargs))
         )
         if not same or (one.body is None) is not (other.body is None):
@@ -175,6 +176,10 @@ class Comparison:
             if not self._same_ends(*ends):
                 return False
         return self._same_parameter(one, other) if one.op == "parameter" else self._same(one.args, other.args)
+
+    def _same_shape(self, one: Shape, other: Shape) -> bool:
+        """Whether shapes are the same. Those of layers that the analysis read once are the same object."""
+        return (one is other and (one is None or not self._is_named(one))) or self._same(one, other)
 
     def _same_ends(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
         named, others = ([[Ref(each[0]), *each[1:]] for each in side[1]] for side in (one, other))
@@ -190,10 +195,10 @@ class Comparison:
         kind = type(one)
         if kind is not type(other):
             return False
-        if one is other and kind in _PLAIN:
-            return True
         if kind is Ref:
             return self._same_tensor(one.id, other.id)
+        if one is other and kind in _PLAIN:
+            return True
         if kind is Scalar:
             return bool(one.value == other.value) and self._same_expression(one.expr, other.expr)
         if kind is tuple or kind is list:
@@ -230,6 +235,14 @@ class Comparison:
         if expr.op == "symbol":
             return self._sizes.get(expr, expr)
         return Expr(expr.op, tuple(self.expression(each) if isinstance(each, Expr) else each for each in expr.args))
+
+    def _is_named(self, shape: tuple[int | Scalar, ...]) -> bool:
+        """Whether such a size is part of a shape."""
+        known = self._judged.get(id(shape))
+        if known is None:
+            sizes = (each.expr for each in shape if isinstance(each, Scalar))
+            known = self._judged[id(shape)] = any(map(self._names_sizes, sizes))
+        return known
 
     def _names_sizes(self, expr: Expr) -> bool:
         """Whether a size that depends on data or on a loop's turn is part of an expression."""

@@ -154,7 +154,8 @@ def _ignored(interpreter: Interpreter, tree: Tree) -> list[str]:
 def _load(interpreter: Interpreter, module: str, architecture: str) -> SourceClass:
     try:
         namespace = interpreter.load(module)
-        namespace.file.check()
+        if interpreter.names.is_custom(module):  # Transformers itself can be imported, so it is valid as a whole
+            namespace.file.check()
         cls = namespace.get(architecture)
     except KeyError:
         raise KunportError(f"{module} defines no class {architecture}.", "Name one of its classes.") from None

@@ -37,7 +37,7 @@ def _check(node: Node, known: set[int]) -> None:
 
 
 def _are_there(operands: Arg, known: set[int]) -> bool:
-    return all(each in known for each in refs(operands))
+    return known.issuperset(refs(operands))
 
 
 def _give_up(node: Node, operands: list[Arg]) -> None:

@@ -87,8 +87,9 @@ def differences(left: Sides, right: Sides) -> list[Difference]:
     for sides in zip(left, right, strict=True):
         ours, theirs = _paired(*sides)
         for key in dict.fromkeys((*ours, *theirs)):
-            if not _agree(ours.get(key), theirs.get(key)):
-                found.append(Difference(key, ours.get(key, _ABSENT), theirs.get(key, _ABSENT)))
+            left_says, right_says = ours.get(key, _ABSENT), theirs.get(key, _ABSENT)
+            if left_says.shares is None or left_says.shares != right_says.shares:
+                found.append(Difference(key, left_says.held, right_says.held))
     return found
 
 
@@ -97,9 +98,17 @@ def distance(differences: list[Difference]) -> float:
     return sum(each.weight for each in differences)
 
 
-Side = dict[str, tuple[Held, ...]]
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a model says on a key, and each value's share of the layers in percent; None where something is opaque."""
+
+    held: tuple[Held, ...]
+    shares: dict[str, float] | None
+
+
+Side = dict[str, Said]
 Sides = tuple[Side, Side]
-_ABSENT = (Held(None, ()),)
+_ABSENT = Said((Held(None, ()),), None)
 
 
 def sides_of(facts: ModelFacts) -> Sides:
@@ -108,7 +117,7 @@ def sides_of(facts: ModelFacts) -> Sides:
 
 
 def _model(facts: ModelFacts) -> Side:
-    return {key: (Held(fact, ()),) for key, fact in facts.model.items()}
+    return {key: _said((Held(fact, ()),)) for key, fact in facts.model.items()}
 
 
 def _layers(facts: ModelFacts) -> Side:
@@ -121,25 +130,16 @@ def _layers(facts: ModelFacts) -> Side:
             fact = kind.facts.get(key)
             name = "absent" if fact is None else repr((fact.value, fact.reason != ""))
             values.setdefault(name, (fact, []))[1].extend(kind.layers)
-        found[key] = tuple(Held(fact, tuple(sorted(layers))) for fact, layers in values.values())
+        found[key] = _said(tuple(Held(fact, tuple(sorted(layers))) for fact, layers in values.values()))
     return found
 
 
-def _agree(left: tuple[Held, ...] | None, right: tuple[Held, ...] | None) -> bool:
-    if left is None or right is None or _is_opaque(left) or _is_opaque(right):
-        return False
-    return _shares(left) == _shares(right)
-
-
-def _is_opaque(side: tuple[Held, ...]) -> bool:
-    return any(held.fact and held.fact.reason for held in side)
-
-
-def _shares(side: tuple[Held, ...]) -> dict[str, float]:
-    """Value -> the share of layers that have it, in percent."""
-    total = sum(len(held.layers) for held in side) or 1
-    named = ((repr(held.fact.value) if held.fact is not None else "absent", len(held.layers)) for held in side)
-    return {name: round(100 * count / total) for name, count in named}
+def _said(held: tuple[Held, ...]) -> Said:
+    if any(each.fact and each.fact.reason for each in held):
+        return Said(held, None)
+    total = sum(len(each.layers) for each in held) or 1
+    named = ((repr(each.fact.value) if each.fact is not None else "absent", len(each.layers)) for each in held)
+    return Said(held, {name: round(100 * count / total) for name, count in named})
 
 
 def _paired(left: Side, right: Side) -> tuple[Side, Side]:
@@ -155,9 +155,10 @@ def _paired(left: Side, right: Side) -> tuple[Side, Side]:
 
 
 def _norms(side: Mapping[str, object]) -> list[str]:
-    return list(dict.fromkeys(found[1] for key in side if (found := _NORM.match(key)) is not None))
+    keys = (key for key in side if key.startswith("norm["))
+    return list(dict.fromkeys(found[1] for key in keys if (found := _NORM.match(key)) is not None))
 
 
 def _rename(key: str, names: Mapping[str, str]) -> str:
-    found = _NORM.match(key)
+    found = _NORM.match(key) if key.startswith("norm[") else None
     return key if found is None or found[1] not in names else f"norm[{names[found[1]]}].{found[2]}"

@@ -163,7 +163,7 @@ def _explain(graph: Graph, layers: list[Facts]) -> None:
     differing = {key for key in keys if len({repr(_value(facts.get(key))) for facts in layers}) > 1}
     if not differing:
         return
-    from kunport_codegen.lowering.selection import Selector  # a second of imports that most models do not need
+    from kunport_codegen.lowering.selection import Selector  # most models do not need it
 
     selector = Selector(graph, len(layers))
     known: dict[tuple[str, ...], set[str]] = {}

@@ -3,42 +3,52 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kunport.variants.compare import weight_of
 
-# Scope and key -> the values that layers have, each with their share in percent; None where something is opaque.
-Summary = dict[tuple[str, str], frozenset[tuple[str, int]] | None]
+# Key -> the value that all layers have, or all values with their share in percent; None where something is opaque.
+Shares = dict[str, str | frozenset[tuple[str, int]] | None]
+# Of the model, and of its layers.
+Summary = tuple[Shares, Shares]
 
 
 def summary_of(packed: Mapping[str, Any]) -> Summary:
     """What packed facts (see `pack`) say of every key that is no norm's: those may be paired in many ways."""
     kinds = [kind for kind in packed["layers"] if kind["stack"] == packed["layers"][0]["stack"]]
-    layers = [(len(kind["layers"]), kind) for kind in kinds]
-    return {**_shares("model", [(0, packed["model"])]), **_shares("layer", layers)}
+    return _of_one(packed["model"]), _of_one(kinds[0]) if len(kinds) == 1 else _of_many(kinds)
 
 
-def _shares(scope: str, kinds: list[tuple[int, Mapping[str, Any]]]) -> Summary:
-    total = sum(count for count, _ in kinds) or 1
-    opaque = {key for _, kind in kinds for key in kind["opaque"]}
-    keys = dict.fromkeys(key for _, kind in kinds for key in (*kind["values"], *kind["opaque"]))
-    found: Summary = {}
-    for key in keys:
-        if key.startswith("norm["):
-            continue
-        if key in opaque:
-            found[scope, key] = None
-            continue
-        counts: Counter[str] = Counter()
-        for count, kind in kinds:
-            counts[repr(kind["values"][key]) if key in kind["values"] else "absent"] += count
-        found[scope, key] = frozenset((value, round(100 * count / total)) for value, count in counts.items())
+def _of_one(kind: Mapping[str, Any]) -> Shares:
+    found: Shares = {key: repr(value) for key, value in kind["values"].items() if not key.startswith("norm[")}
+    return found | dict.fromkeys(key for key in kind["opaque"] if not key.startswith("norm["))
+
+
+def _of_many(kinds: list[Mapping[str, Any]]) -> Shares:
+    each_of = [(len(kind["layers"]), _of_one(kind)) for kind in kinds]
+    total = sum(count for count, _ in each_of) or 1
+    found: Shares = {}
+    for key in dict.fromkeys(key for _, shares in each_of for key in shares):
+        counts: Counter[Any] = Counter()
+        for count, shares in each_of:
+            counts[shares.get(key, "absent")] += count
+        if None in counts:
+            found[key] = None
+        elif len(counts) == 1:
+            (found[key],) = counts
+        else:
+            found[key] = frozenset((value, round(100 * count / total)) for value, count in counts.items())
     return found
 
 
 def least_distance(left: Summary, right: Summary) -> float:
     """What two models differ by at least: the weights of the keys on which they do not agree."""
-    keys = left.keys() | right.keys()
-    apart = [key for scope, key in keys if (held := left.get((scope, key))) is None or held != right.get((scope, key))]
-    return sum(map(weight_of, apart))
+    return sum(weight_of(key) for ours, theirs in zip(left, right, strict=True) for key in _apart(ours, theirs))
+
+
+def _apart(ours: Shares, theirs: Shares) -> Iterator[str]:
+    for key, held in ours.items():
+        if held is None or theirs.get(key) != held:
+            yield key
+    yield from (key for key in theirs if key not in ours)

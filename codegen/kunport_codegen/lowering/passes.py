@@ -1,0 +1,103 @@
+"""The passes, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kunport_codegen.facts import Facts
+from kunport_codegen.graph import Graph
+from kunport_codegen.lowering.attention import place_attentions
+from kunport_codegen.lowering.embedding import place_embeddings
+from kunport_codegen.lowering.errors import LoweringError, Refusal
+from kunport_codegen.lowering.experts import place_experts
+from kunport_codegen.lowering.flow import Flow
+from kunport_codegen.lowering.gated import pack_gates
+from kunport_codegen.lowering.guards import needed_guards
+from kunport_codegen.lowering.head import place_head
+from kunport_codegen.lowering.ingest import ingest
+from kunport_codegen.lowering.layers import fold_layers
+from kunport_codegen.lowering.members import Member
+from kunport_codegen.lowering.model import LoweredModel
+from kunport_codegen.lowering.norms import place_norms
+from kunport_codegen.lowering.parallel import place_linears
+from kunport_codegen.lowering.projections import pack_projections
+from kunport_codegen.lowering.report import describe, opportunities
+from kunport_codegen.lowering.residual import thread_residual
+from kunport_codegen.lowering.rotary import place_ropes
+from kunport_codegen.lowering.sharing import share_classes
+from kunport_codegen.lowering.splits import splits
+from kunport_codegen.lowering.structure import Body, build
+from kunport_codegen.lowering.tokens import flatten_tokens
+from kunport_codegen.lowering.views import cancel_views, flatten_heads
+from kunport_codegen.lowering.weights import WeightMap, WeightMapError, weight_map
+
+
+def lower(graph: Graph, facts: Facts) -> LoweredModel:
+    """The model as classes of the engine.
+
+    Raises:
+        LoweringError: something in the model has no place in the engine; every such operator is named.
+    """
+    flow = ingest(graph, facts)
+    _settled(flow)
+    flatten_tokens(flow)
+    _settled(flow)
+    flatten_heads(flow)
+    head = place_head(flow)
+    place_embeddings(flow)
+    pack_projections(flow)
+    pack_gates(flow)
+    cancel_views(flow)
+    place_linears(flow)
+    place_norms(flow)
+    place_ropes(flow)
+    place_attentions(flow)
+    place_experts(flow)
+    cancel_views(flow)
+    _settled(flow)
+    thread_residual(flow)
+    members = [op.member for op in flow.ops if op.name == "call" and op.member is not None]
+    raw = [op.args[0] for op in flow.ops if op.name == "parameter"]
+    shared = splits(graph, [*members, head.member] if head is not None else members)
+    root = build(flow)
+    fold_layers(flow, root)
+    share_classes(graph, root)
+    _settled(flow)
+    assert head is not None, "a missing head has been refused"
+    return LoweredModel(
+        graph=graph,
+        root=root,
+        head=head,
+        layouts=flow.layouts,
+        dtypes=flow.dtypes,
+        names=flow.names,
+        weights=_weights(graph, [*members, head.member], raw, flow),
+        guards=needed_guards(graph, _members(root)),
+        splits=shared,
+        whole=list(dict.fromkeys(flow.whole)),
+        fused=describe(flow.ops, head),
+        opportunities=opportunities(root),
+    )
+
+
+def _settled(flow: Flow) -> None:
+    if flow.refusals:
+        raise LoweringError(flow.refusals)
+
+
+def _weights(graph: Graph, members: list[Member], raw: Iterable[str], flow: Flow) -> WeightMap:
+    try:
+        return weight_map(graph, members, raw, flow.regroups)
+    except WeightMapError as error:
+        raise LoweringError([Refusal(graph.modules[""].where, "weights", str(error))]) from None
+
+
+def _members(body: Body) -> Iterable[Member]:
+    """The members of a body and of those inside it, layers once."""
+    for step in body.steps:
+        if step.name == "call" and step.member is not None:
+            yield step.member
+        elif step.name == "enter":
+            yield from _members(step.fact)
+        elif step.name == "layers":
+            yield from _members(step.fact.body)
