@@ -35,6 +35,8 @@ IMPORTS = {
     _REFERENCE: ("torch", "transformers.modeling_utils", "transformers.masking_utils"),
     _ENGINE: ("torch", "transformers.modeling_utils", "vllm", "vllm.entrypoints.llm"),
 }
+# Modules whose processes import what another's do: forks of the same server.
+ALIKE = {"kunport.validation.throughput": _ENGINE}
 _TICK = 0.05  # seconds between looks at the forks
 _serving: dict[str, Server] = {}
 
@@ -72,7 +74,7 @@ class Server:
 
 @contextmanager
 def warm() -> Iterator[None]:
-    """Processes of `IMPORTS` that start inside begin as forks of a server each, which ends with the context."""
+    """Processes of `IMPORTS` and `ALIKE` that start inside begin as forks of a server each, which ends with the context."""
     if _serving:  # a context around this one has them
         yield
         return
@@ -85,6 +87,9 @@ def warm() -> Iterator[None]:
             environment = own_modules(environment, folder / f"{number}-modules")
             _serving[module] = Server(folder / str(number), IMPORTS[module], environment)
             stack.callback(_serving[module].close)
+            stack.callback(_serving.pop, module)
+        for module, other in ALIKE.items():
+            _serving[module] = _serving[other]
             stack.callback(_serving.pop, module)
         yield
 

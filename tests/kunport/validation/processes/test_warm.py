@@ -134,11 +134,12 @@ def gone(group: int) -> bool:
 
 def test_outside_of_the_context_processes_are_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm, "_serving", {})
+    modules = [*warm.IMPORTS, *warm.ALIKE]
     with warm.warm():
-        assert all(map(warm.is_warm, warm.IMPORTS))
+        assert all(map(warm.is_warm, modules))
         with warm.warm():
             pass
-        assert all(map(warm.is_warm, warm.IMPORTS))
+        assert all(map(warm.is_warm, modules))
         servers = [warm._serving[module] for module in warm.IMPORTS]
-    assert not any(map(warm.is_warm, warm.IMPORTS))
+    assert not any(map(warm.is_warm, modules))
     assert [server.process.returncode for server in servers] == [-signal.SIGKILL] * len(servers)
