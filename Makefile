@@ -30,8 +30,10 @@ $(VENV)/ready: requirements/lock.txt pyproject.toml
 	tools/system_packages.sh
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "kunport needs Python 3.11; name it with make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --no-deps --disable-pip-version-check -r requirements/lock.txt
+	$(BIN)/pip install --quiet --no-compile --no-deps --disable-pip-version-check -r requirements/lock.txt
 	$(BIN)/pip install --quiet --no-deps --disable-pip-version-check --no-build-isolation -e .
+# Compiled on all cores, which pip would not do, and without what nothing imports. A few files are for other Pythons.
+	$(BIN)/python -m compileall -q -j 0 -x '/(anthropic|tests?)/' $(VENV)/lib >/dev/null || true
 	printf '%s\n' $(addprefix $(CURDIR)/,$(ROOTS)) > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/kunport-sources.pth"
 	touch $@
 

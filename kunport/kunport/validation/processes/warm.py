@@ -74,7 +74,7 @@ class Server:
 
 @contextmanager
 def warm() -> Iterator[None]:
-    """Processes of `IMPORTS` and `ALIKE` that start inside begin as forks of a server each, which ends with the context."""
+    """Processes of `IMPORTS` and `ALIKE` that start inside begin as forks of a server, which ends with the context."""
     if _serving:  # a context around this one has them
         yield
         return
