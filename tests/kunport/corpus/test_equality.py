@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from kunport.corpus.__main__ import SAMPLE, main
+from kunport.corpus.__main__ import main
 from kunport.corpus.equality import BAR, Row, compare
 from kunport.corpus.readings import Readings
 from kunport.corpus.table import line, total
-
-pytestmark = pytest.mark.untraced
 
 
 def test_graphs_are_the_model_without_and_with_a_cache() -> None:
@@ -52,11 +50,6 @@ def test_table() -> None:
     assert line(rows[2]).endswith("why")
     assert "no cache" in line(rows[1])
     assert total(rows) == "1 of 3 equal (1 equal, 1 unknown, 0 failed, 1 differs); 1 of 1 with a cache"
-
-
-def test_the_graphs_of_the_sample_are_their_models(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["graphs", "--sample"]) == 0
-    assert f"\n{len(SAMPLE)} of {len(SAMPLE)} equal" in capsys.readouterr().out
 
 
 def test_shares_of_what_is_not_understood(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,9 @@
 
 import sys
 
-import pytest
 from kunport.loading import __main__ as command
 from kunport.loading.agreement import Row, compare
 from kunport.loading.planted import FAULTS, SOUND
-
-pytestmark = pytest.mark.untraced
 
 
 def test_proof_and_loading_agree(tmp_path):
