@@ -6,10 +6,13 @@ Every stage runs in a process of its own with a time limit; of one that fails th
 tiny stages run at once and are held against the torch references of the same dtype, the others one after the other.
 Weights are random, and made here: the large model's by vLLM, whose numbers are so small that answers say nothing.
 
-tiny-DTYPE-torch, -eager, -graphs   greedy tokens of a tiny Llama by references, by kernels, by kernels in graphs
+tiny-DTYPE-torch, -eager, -graphs   greedy tokens of a tiny Llama by references (and by vLLM's own way through a step),
+                                    by kernels, by kernels in graphs
 eager, graphs, served               a Llama of 1.2 billion parameters in bfloat16, 256 requests of 256 tokens in and
                                     128 out: output tokens a second, warm; `served` in a process beside the caller's
-profile                             the same in graphs, by kernels on the device and by functions on the host
+graphs-64, graphs-128               the same at pages of 64 and 128
+steps, steps-64                     where a step's time goes: kernels of the device, parts of the host; then the same
+                                    without kunport's short way for decode steps
 probe                               how long a first start takes that tries every kernel
 """
 
@@ -27,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 TINY = [f"tiny-{dtype}-{how}" for dtype in ("float32", "bfloat16") for how in ("torch", "eager", "graphs")]
-LARGE = ["graphs", "eager", "served", "profile", "probe"]
+LARGE = ["graphs", "graphs-64", "graphs-128", "eager", "served", "steps", "probe"]
 _LIMIT = 150  # seconds of a stage
 _COMMON = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -110,7 +113,7 @@ def _finish(stage: str, process: subprocess.Popen[bytes], started: float, end: f
         )
         return False
     for line in json.loads((output / f"{stage}.json").read_text())["lines"]:
-        print("  ", line[:230], flush=True)
+        print("  ", line[:500], flush=True)
     return True
 
 
@@ -135,12 +138,21 @@ def _job(stage: str, output: Path) -> dict[str, Any]:
     if stage.startswith("tiny") or stage == "probe":
         return _tiny(stage, output)
     begin = time.perf_counter()
-    engine = _engine("large", output, "bfloat16", eager=stage == "eager")
+    page = int(stage.partition("-")[2] or 16)
+    engine = _engine("large", output, "bfloat16", eager=stage == "eager", page=page)
     lines = [f"started in {time.perf_counter() - begin:.0f} s"]
     _generate(engine, 0, _OUT)
     engine.collective_rpc("kunport_operators", kwargs={"clear": True})
-    if stage == "profile":
-        return {"lines": lines + _device_profile(engine) + _host_profile(engine)}
+    lines += _rates(engine)
+    if stage.startswith("steps"):
+        lines += _device_profile(engine) + _host_parts(engine)
+        _go_the_long_way(engine)
+        return {"lines": [*lines, "without the short way:", *_rates(engine), *_host_parts(engine)]}
+    return {"lines": lines + _account(engine)}
+
+
+def _rates(engine: Any) -> list[str]:
+    """Output tokens a second of three runs, and how long the prompts take."""
     rates = []
     for seed in (1, 2, 3):
         begin = time.perf_counter()
@@ -148,9 +160,12 @@ def _job(stage: str, output: Path) -> dict[str, Any]:
         rates.append(_REQUESTS * _OUT / (time.perf_counter() - begin))
     begin = time.perf_counter()
     _generate(engine, 4, 1)
-    lines.append(f"output tokens/s: {', '.join(f'{rate:,.0f}' for rate in rates)}")
-    lines.append(f"prompts and the first token alone: {time.perf_counter() - begin:.3f} s")
-    return {"lines": lines + _account(engine)}
+    prompts = time.perf_counter() - begin
+    step = (_REQUESTS * _OUT / sorted(rates)[1] - prompts) / (_OUT - 1)
+    return [
+        f"output tokens/s: {', '.join(f'{rate:,.0f}' for rate in rates)}",
+        f"prompts and the first token alone: {prompts:.3f} s; a decode step: {1e3 * step:.2f} ms",
+    ]
 
 
 def _tiny(stage: str, output: Path) -> dict[str, Any]:
@@ -159,6 +174,8 @@ def _tiny(stage: str, output: Path) -> dict[str, Any]:
     dtype = "bfloat16" if stage == "probe" else stage.split("-")[1]
     begin = time.perf_counter()
     engine = _engine("tiny", output, dtype, eager=not stage.endswith("graphs"))
+    if stage.endswith("-torch"):
+        _go_the_long_way(engine)
     lines = [f"started in {time.perf_counter() - begin:.0f} s"]
     sampling = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True, detokenize=False, logprobs=0)
     draw = random.Random(0)
@@ -172,7 +189,7 @@ def _tiny(stage: str, output: Path) -> dict[str, Any]:
     return {"lines": [*lines, f"{kinds} kinds of tokens", *_account(engine)], "answers": answers}
 
 
-def _engine(size: str, output: Path, dtype: str, eager: bool) -> Any:
+def _engine(size: str, output: Path, dtype: str, eager: bool, page: int = 16) -> Any:
     from vllm import LLM
 
     folder = output / f"model-{size}-{os.getpid()}"
@@ -192,6 +209,7 @@ def _engine(size: str, output: Path, dtype: str, eager: bool) -> Any:
         max_num_seqs=_REQUESTS if large else 8,
         max_num_batched_tokens=8192 if large else 512,
         enable_prefix_caching=False,
+        block_size=page,
         kv_cache_memory_bytes=(8 << 30) if large else (256 << 20),
         **({} if eager else {"compilation_config": {"cudagraph_capture_sizes": sizes}}),
     )
@@ -251,38 +269,106 @@ def _account(engine: Any) -> list[str]:
 
 
 def _device_profile(engine: Any) -> list[str]:
-    """The kernels that take most of the device's time, of 32 tokens an answer."""
+    """The kernels of a decode step: those of 33 tokens an answer less those of one."""
+    steps = 32
+    first, whole = _kernels(engine, 1), _kernels(engine, steps + 1)
+    rows = []
+    for name, (microseconds, count) in whole.items():
+        before, earlier = first.get(name, (0.0, 0))
+        rows.append(((microseconds - before) / steps, (count - earlier) / steps, name))
+    rows.sort(reverse=True)
+    lines = [
+        f"device, busy: prompts {sum(each for each, _ in first.values()) / 1e3:.1f} ms, "
+        f"a decode step {sum(each for each, _, _ in rows) / 1e3:.3f} ms"
+    ]
+    lines += [f"{each:9.1f} us a step, {count:6.1f} x {name[:110]}" for each, count, name in rows[:18]]
+    prompts = sorted(first.items(), key=lambda row: -row[1][0])[:9]
+    return lines + [f"{each / 1e3:9.1f} ms in prompts, {count} x {name[:110]}" for name, (each, count) in prompts]
+
+
+def _kernels(engine: Any, tokens: int) -> dict[str, tuple[float, int]]:
+    """Kernel -> its microseconds and launches."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    begin = time.perf_counter()
     with profile(activities=[ProfilerActivity.CUDA]) as found:
-        _generate(engine, 5, 32)
+        _generate(engine, 5, tokens)
         torch.cuda.synchronize()
+    return {each.key: (each.self_device_time_total, each.count) for each in found.key_averages()}
+
+
+def _host_parts(engine: Any) -> list[str]:
+    """Milliseconds of each part of a step, measured by a clock around it, in steps of a full batch of decodes."""
+    spent: dict[str, float] = Counter()
+    parts = _parts(engine)
+    for owner, name in parts:
+        _clock(owner, name, spent)
+    core = engine.llm_engine.engine_core.engine_core
+    steps: list[dict[str, float]] = []
+    step = core.step_fn
+
+    def counted() -> Any:
+        spent.clear()
+        begin = time.perf_counter()
+        result = step()
+        steps.append({**spent, "step": time.perf_counter() - begin})
+        return result
+
+    core.step_fn = counted
+    begin = time.perf_counter()
+    _generate(engine, 6, 64)
     wall = time.perf_counter() - begin
-    kernels = sorted(found.key_averages(), key=lambda each: -each.self_device_time_total)
-    busy = sum(each.self_device_time_total for each in kernels) / 1e6
-    lines = [f"device: busy {busy:.3f} of {wall:.3f} s (with the profiler's own)"]
-    for each in kernels[:18]:
-        lines.append(f"{each.self_device_time_total / 1e3:9.2f} ms {each.count:6} x {each.key[:110]}")
-    return lines
+    core.step_fn = step
+    for owner, name in parts:
+        delattr(owner, name)
+    decodes = steps[20:60]  # prompts are behind them, the last tokens are not reached
+    means = {name: sum(each.get(name, 0.0) for each in decodes) / len(decodes) for name in decodes[0]}
+    cells = ", ".join(f"{name} {1e3 * mean:.2f}" for name, mean in means.items())
+    return [f"host, ms a step: {cells}", f"{len(steps)} steps in {wall:.3f} s"]
 
 
-def _host_profile(engine: Any) -> list[str]:
-    """The functions that take most of the host's time, of 64 tokens an answer."""
-    import cProfile
-    import pstats
+def _parts(engine: Any) -> list[tuple[Any, str]]:
+    core = engine.llm_engine.engine_core.engine_core
+    runner = core.model_executor.driver_worker.worker.model_runner
+    inside = ("_update_states", "_prepare_inputs", "_prepare_input_ids", "_get_slot_mappings")
+    inside += ("_determine_batch_execution_and_padding", "_build_attention_metadata", "_preprocess")
+    inside += ("_model_forward", "_sample", "_bookkeeping_sync")
+    return [
+        (core.scheduler, "schedule"),
+        (core.scheduler, "update_from_output"),
+        (core.model_executor, "execute_model"),
+        (core.model_executor, "sample_tokens"),
+        *((runner, name) for name in inside),
+        (runner.model, "compute_logits"),
+        (runner.prepare_inputs_event, "synchronize"),
+        (engine.llm_engine.output_processor, "process_outputs"),
+    ]
 
-    profiler = cProfile.Profile()
-    profiler.runcall(_generate, engine, 6, 64)
-    table = pstats.Stats(profiler)
-    rows = sorted(table.stats.items(), key=lambda each: -each[1][2])  # type: ignore[attr-defined]
-    lines = [f"host: {table.total_tt:.3f} s (with the profiler's own)"]  # type: ignore[attr-defined]
-    for (file, line, name), (_, calls, own, whole, _) in rows[:22]:
-        lines.append(
-            f"{own:7.3f} s own {whole:7.3f} s in all {calls:8} x {'/'.join(file.split('/')[-2:])}:{line} {name[:50]}"
-        )
-    return lines
+
+def _clock(owner: Any, name: str, spent: dict[str, float]) -> None:
+    """Have a method add the time that it takes to `spent`."""
+    method = getattr(owner, name)
+
+    def clocked(*arguments: Any, **options: Any) -> Any:
+        begin = time.perf_counter()
+        try:
+            return method(*arguments, **options)
+        finally:
+            spent[name] += time.perf_counter() - begin
+
+    setattr(owner, name, clocked)
+
+
+def _go_the_long_way(engine: Any) -> None:
+    """Leave kunport's decode steps aside, in the scheduler and in the model runner."""
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    core = engine.llm_engine.engine_core.engine_core
+    core.scheduler._plain_engine = False
+    runner = core.model_executor.driver_worker.worker.model_runner
+    runner._same_batch = lambda _: False
+    for name in ("_prepare_inputs", "_prepare_input_ids", "_bookkeeping_sync"):
+        setattr(runner, name, getattr(GPUModelRunner, name).__get__(runner))
 
 
 if __name__ == "__main__":

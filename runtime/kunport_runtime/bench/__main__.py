@@ -1,6 +1,7 @@
-"""`python -m kunport_runtime.bench [decode] [prefill] [rows]`: tune and measure the Triton kernels on this device.
+"""`python -m kunport_runtime.bench [GROUP ...]`: tune and measure the Triton kernels on this device.
 
-Writes measurements.json and the tuning table that follows from them into --out, and prints a table.
+Groups: decode, prefill and variants (of attention), rows. Writes measurements.json and the tuning table that follows
+from them into --out, and prints a table.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from kunport_runtime.bench.rounds import Measurement, run
 from kunport_runtime.bench.trial import Trial
 from kunport_runtime.providers.triton import tuning
 
-GROUPS = ("decode", "prefill", "rows")
+GROUPS = ("decode", "prefill", "variants", "rows")
 
 
 def main() -> None:
@@ -38,6 +39,8 @@ def main() -> None:
     jobs = list(contracts.compilations()) if options.check else []
     if {"decode", "prefill"} & set(groups):
         jobs += list(attention_trials.compilations())
+    if "variants" in groups:
+        jobs += list(attention_trials.variant_compilations())
     if "rows" in groups:
         jobs += list(row_trials.compilations(options.only))
     for error in ahead.compile_in_parallel(jobs):
@@ -70,6 +73,8 @@ def _trials(group: str, only: str) -> Iterator[Trial]:
         return attention_trials.decode_trials()
     if group == "prefill":
         return attention_trials.prefill_trials()
+    if group == "variants":
+        return attention_trials.variant_trials()
     return row_trials.row_trials(only)
 
 

@@ -88,8 +88,10 @@ class Batch:
         pairs = 0
         for queries, keys in self.lengths:
             before = keys - queries
-            hidden = max(0, before - self.window) * queries if self.window else 0  # windows that open inside: counted
-            pairs += queries * before + queries * (queries + 1) // 2 - hidden
+            if self.window:
+                pairs += sum(min(before + query + 1, self.window) for query in range(queries))
+            else:
+                pairs += queries * before + queries * (queries + 1) // 2
         return 2 * pairs * self.heads * (self.size + self.value_size)
 
 

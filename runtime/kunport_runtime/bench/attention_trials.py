@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
+from typing import Any
 
 import torch
 
@@ -38,8 +39,27 @@ PREFILL = {  # label -> queries and keys
     "16 x 64..4,096": [(length, length) for length in _ragged(16, 64, 4096)],
 }
 
+VARIANTS: dict[str, dict[str, Any]] = {  # what differs from a plain batch of heads of 128 in bfloat16
+    "plain": {},
+    "window of 1,024": {"window": 1024},
+    "soft cap": {"softcap": 30.0},
+    "sinks": {"sinks": True},
+    "ALiBi": {"alibi": True},
+    "fp8": {"cache_dtype": torch.float8_e4m3fn},
+    "heads of 64": {"size": 64, "value_size": 64},
+}
+
 # (block, warps, stages) and (rows, block, warps, stages, descriptors, registers), by page
 DECODE_TILES = [(32, 1, 5), (32, 1, 6), (32, 2, 5), (64, 2, 3), (64, 2, 4)]
+MORE_DECODE_TILES = [
+    (32, 1, 3),
+    (64, 1, 2),
+    (64, 1, 3),
+    (64, 1, 4),
+    (128, 2, 2),
+    (128, 2, 3),
+    (16, 1, 6),
+]  # of variants
 PREFILL_TILES = {
     16: [
         (128, 64, 8, 3, False, 128),
@@ -66,11 +86,13 @@ PREFILL_TILES = {
 }
 
 
-def decode_configs(page: int, programs: int, parts: Sequence[int]) -> list[tuning.Config]:
+def decode_configs(
+    page: int, programs: int, parts: Sequence[int], tiles: Sequence[tuple[int, int, int]] = DECODE_TILES
+) -> list[tuning.Config]:
     """Every tile with every number of parts."""
     return [
         {"block": block, "warps": warps, "stages": stages, "programs": programs * split, "part": 256}
-        for (block, warps, stages), split in product(DECODE_TILES, parts)
+        for (block, warps, stages), split in product(tiles, parts)
     ]
 
 
@@ -113,7 +135,7 @@ def decode_trials() -> Iterator[Trial]:
             programs = len(lengths) * batch.key_heads
             yield _trial(
                 "paged_decode", f"{label}, page {page}", batch, arguments,
-                {"programs": programs, "keys": max(lengths), "page": page},
+                {"programs": programs, "keys": max(lengths), "page": page, "size": 128},
                 partial(decode, arguments),
                 decode_configs(page, programs, parts), [0, len(lengths) // 2, len(lengths) - 1],
                 [copy, *vllm_attention(arguments)],
@@ -138,6 +160,48 @@ def prefill_trials(pages: Sequence[int] = (16, 64, 128)) -> Iterator[Trial]:
             )  # fmt: skip
 
 
+def variant_trials() -> Iterator[Trial]:
+    """Each variant of the contract beside the plain form: of the same lengths, by the bytes or operations that it has.
+
+    The last is what a small model decodes: 256 short sequences with heads of 64.
+    """
+    copy = copy_of(COPIED)
+    short = {"size": 64, "value_size": 64}
+    for label, options in VARIANTS.items():
+        yield _decode_variant(label, [2048] * 256, options, copy)
+        for page in (16, 128):
+            batch = Batch([(2048, 2048)] * 8, page=page, **options)
+            arguments = batch.arguments("cuda", random.randrange(1 << 30))
+            yield _trial(
+                "paged_prefill", f"8 x 2,048, page {page}, {label}", batch, arguments,
+                {"page": page, "queries": 2048, "keys": 2048, "size": batch.size},
+                partial(prefill, arguments), prefill_configs(page), sorted(random.sample(range(8 * 2048), 20)), [],
+            )  # fmt: skip
+    yield _decode_variant("heads of 64, short", [320] * 256, short, copy)
+
+
+def _decode_variant(label: str, lengths: list[int], options: dict[str, Any], copy: Contender) -> Trial:
+    batch = Batch([(1, length) for length in lengths], page=16, **options)
+    arguments = batch.arguments("cuda", random.randrange(1 << 30))
+    programs = len(lengths) * batch.key_heads
+    return _trial(
+        "paged_decode", f"{len(lengths)} x {lengths[0]:,}, page 16, {label}", batch, arguments,
+        {"programs": programs, "keys": lengths[0], "page": 16, "size": batch.size}, partial(decode, arguments),
+        decode_configs(16, programs, (1,), DECODE_TILES + MORE_DECODE_TILES),
+        [0, len(lengths) // 2, len(lengths) - 1], [copy],
+    )  # fmt: skip
+
+
+def variant_compilations() -> Iterator[Callable[[], None]]:
+    """What compiles the kernels of those trials."""
+    for options in VARIANTS.values():
+        for config in decode_configs(16, 2 * 8, (1,), DECODE_TILES + MORE_DECODE_TILES):
+            yield partial(_compile, decode, "paged_decode", Batch([(1, 256)] * 2, page=16, **options), config)
+        for page in (16, 128):
+            for config in prefill_configs(page):
+                yield partial(_compile, prefill, "paged_prefill", Batch([(64, 64)] * 2, page=page, **options), config)
+
+
 def _trial(
     operator: str,
     label: str,
@@ -158,7 +222,7 @@ def _trial(
 
     bound_by_bytes = operator == "paged_decode"
     return Trial(
-        operator, label, batch.dtype, shape,
+        operator, label, batch.cache_dtype or batch.dtype, shape,
         batch.bytes() if bound_by_bytes else batch.operations(), "bytes" if bound_by_bytes else "operations",
         launch, candidates, lambda: arguments.out.fill_(float("nan")), error, peers=peers,
     )  # fmt: skip

@@ -123,11 +123,20 @@ def of_rows(operator: str, arguments: dict[str, Any]) -> list[Contender]:
         cos, sin = (torch.cat((half, half), -1).to(q.dtype).contiguous() for half in angles.chunk(2, -1))
         return Contender("Liger", lambda: LigerRopeFunction.apply(q, k, cos, sin))
 
+    def in_place() -> Contender:
+        query, key = arguments["query"].clone(), arguments["key"].clone()
+
+        def launch() -> None:
+            query.neg_()
+            key.neg_()
+
+        return Contender("torch, negated in place", launch)
+
     makers: dict[str, tuple[Callable[[], Contender], ...]] = {
         "rms_norm": (liger_rms_norm, gems_rms_norm, torch_rms_norm, compiled_rms_norm),
         "fused_add_rms_norm": (liger_add_rms_norm, gems_add_rms_norm),
         "layer_norm": (torch_layer_norm, liger_layer_norm),
         "gated_activation": (liger_silu, gems_silu),
-        "rotary_embedding": (liger_rope,),
+        "rotary_embedding": (liger_rope, in_place),
     }
     return installed(*makers.get(operator, ()))

@@ -49,9 +49,9 @@ def _activation(rows: int, size: int, device: str, packing: str) -> tuple[Argume
 
 
 def _rope(rows: int, size: int, device: str, pairing: str) -> tuple[Arguments, int]:
-    """A row is a token with size / 128 query heads and a quarter as many key heads."""
+    """A row is a token with size / 128 query heads and a quarter as many key heads; angles as the engine gives them."""
     heads = size // 128
-    cos_sin = torch.rand(4096, 128, device=device)
+    cos_sin = torch.rand(4096, 128, device=device).to(torch.bfloat16)
     arguments = {
         "query": _normal(device, rows, heads, 128),
         "key": _normal(device, rows, heads // 4, 128),

@@ -19,6 +19,8 @@ from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
 from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import RequestStatus
 
+from kunport_runtime.engine.decode_steps import DecodeSteps
+
 _MARK = "kunport_failures"
 logger = init_logger(f"vllm.{__name__}")
 
@@ -111,9 +113,9 @@ class SmallerBatches:
         return request
 
 
-class Scheduler(SmallerBatches, VllmScheduler):
+class Scheduler(SmallerBatches, DecodeSteps, VllmScheduler):
     """vLLM's, for one batch at a time."""
 
 
-class AsyncScheduler(SmallerBatches, VllmAsyncScheduler):
+class AsyncScheduler(SmallerBatches, DecodeSteps, VllmAsyncScheduler):
     """vLLM's that schedules a batch while another runs."""

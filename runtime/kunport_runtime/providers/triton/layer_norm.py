@@ -17,13 +17,19 @@ def _layer_norm(
     column = tl.arange(0, SIZE_PAD)[None, :]
     inside = (row < rows) & (column < SIZE)
     values = load(x + row * x_stride + column, inside, EXACT)
+    scale = None  # both on their way before the sums are waited for
+    shift = None
+    if weight is not None:
+        scale = load(weight + column, column < SIZE, EXACT)
+    if bias is not None:
+        shift = load(bias + column, column < SIZE, EXACT)
     mean = tl.sum(values, 1, keep_dims=True) / SIZE
     centred = tl.where(column < SIZE, values - mean, 0.0)
     y = centred * tl.rsqrt(tl.sum(centred * centred, 1, keep_dims=True) / SIZE + epsilon)
-    if weight is not None:
-        y = y * load(weight + column, column < SIZE, EXACT)
-    if bias is not None:
-        y = y + load(bias + column, column < SIZE, EXACT)
+    if scale is not None:
+        y = y * scale
+    if shift is not None:
+        y = y + shift
     store(out + row * out_stride + column, y, inside, EXACT)
 
 

@@ -67,9 +67,12 @@ class PagedArguments:
         )  # fmt: skip
 
     def numbers(self) -> tuple[float, float, float, int]:
-        """The kernels' factor, inner, value_scale and window: scores in units of log2, fp8's scales folded in."""
+        """The kernels' factor, inner, value_scale and window: scores in units of log2, fp8's scales folded in.
+
+        The factor of capped scores is twice the cap: see `softmax.transform`.
+        """
         scale = self.scale * self.key_scale
-        factor = (self.softcap or scale) * LOG2E.value
+        factor = (2.0 * self.softcap or scale) * LOG2E.value
         return factor, scale / self.softcap if self.softcap else 0.0, self.value_scale, self.window
 
     def constants(self) -> dict[str, int | bool]:

@@ -15,7 +15,7 @@ import triton.language as tl
 from kunport_runtime.providers.triton import tuning
 from kunport_runtime.providers.triton.paged_arguments import PagedArguments
 from kunport_runtime.providers.triton.pages import offsets, pages
-from kunport_runtime.providers.triton.softmax import HIDDEN, LOG2E, LOWEST, fold, transform
+from kunport_runtime.providers.triton.softmax import HIDDEN, LOG2E, LOWEST, fold, lead, transform, widened
 
 # `programs`: how many programs the device is given; the keys are split until there are as many.
 # `part`: fewer keys than these are not worth a program of their own.
@@ -53,13 +53,12 @@ def _block(
             v = tl.load(values + v_offsets)
         else:
             v = tl.load(values + v_offsets, mask=(value_columns < DV)[None, :], other=0.0)
-    scores = tl.dot(query, tl.trans(k.to(query.dtype)), input_precision="ieee")
+    scores = tl.dot(query, tl.trans(widened(k, query.dtype)), input_precision="ieee")
     if SOFTCAP or ALIBI:
-        asking = tl.zeros([query.shape[0]], tl.int32) + (end - 1)
-        scores = transform(scores, asking, position, slopes, inner, SOFTCAP, ALIBI)
+        scores = transform(scores, (position - (end - 1)).to(tl.float32), slopes, inner, SOFTCAP, ALIBI)
     if EDGE:
         scores = tl.where(inside[None, :], scores, HIDDEN)
-    return fold(scores, v.to(query.dtype), accumulator, total, peak, factor)
+    return fold(scores, widened(v, query.dtype), accumulator, total, peak, factor)
 
 
 @triton.jit(do_not_specialize=["table_stride", "window", "least"])
@@ -115,7 +114,7 @@ def _decode(
     if SINKS:
         if split == 0:
             sink = tl.load(sinks + heads, mask=live, other=0.0).to(tl.float32)
-            peak = tl.maximum(sink * LOG2E, LOWEST)
+            peak = tl.maximum(sink * LOG2E - lead(slope, 0, factor, SOFTCAP, ALIBI), LOWEST)
             total = tl.full([ROWS], 1.0, tl.float32)
     accumulator = tl.zeros([ROWS, DV_PAD], tl.float32)
 
@@ -189,8 +188,9 @@ def decode(arguments: PagedArguments) -> None:
     programs = a.sequences * a.key_heads
     longest = min(a.max_seq_len, a.window) if a.window else a.max_seq_len
     config = tuning.lookup(
-        "paged_decode", a.key_cache.dtype, a.query.device, DEFAULTS, programs=programs, keys=longest, page=a.page
-    )
+        "paged_decode", a.key_cache.dtype, a.query.device, DEFAULTS,
+        programs=programs, keys=longest, page=a.page, size=a.key_cache.shape[3],
+    )  # fmt: skip
     config = a.fitted(config)
     constants = a.constants()
     parts = splits(programs, longest, config)

@@ -16,7 +16,7 @@ import triton.language as tl
 from kunport_runtime.providers.triton import tuning
 from kunport_runtime.providers.triton.paged_arguments import PagedArguments
 from kunport_runtime.providers.triton.pages import offsets, pages
-from kunport_runtime.providers.triton.softmax import HIDDEN, LOG2E, LOWEST, fold, transform
+from kunport_runtime.providers.triton.softmax import HIDDEN, LOG2E, LOWEST, fold, lead, transform, widened
 
 # `order`: 0 tiles of a sequence follow each other, heads fastest; 1 tiles of a sequence and head follow each other.
 # `registers`: the most a thread may use (0: the compiler decides), where the device's compiler knows such a limit.
@@ -117,7 +117,7 @@ def _prefill(
         slope = tl.load(slopes + heads, mask=live, other=0.0).to(tl.float32) * (LOG2E / factor)
     if SINKS:
         sink = tl.load(sinks + heads, mask=live, other=0.0).to(tl.float32)
-        peak = tl.maximum(sink * LOG2E, LOWEST)
+        peak = tl.maximum(sink * LOG2E - lead(slope, lowest - asking, factor, SOFTCAP, ALIBI), LOWEST)
         total = tl.full([ROWS], 1.0, tl.float32)
     else:
         peak = tl.full([ROWS], LOWEST, tl.float32)
@@ -161,9 +161,9 @@ def _prefill(
                 v = tl.load(values + v_offsets, mask=written[:, None], other=0.0)
             else:
                 v = tl.load(values + v_offsets, mask=written[:, None] & (value_columns < DV)[None, :], other=0.0)
-        scores = tl.dot(q, tl.trans(k.to(q.dtype)), input_precision="ieee")
+        scores = tl.dot(q, tl.trans(widened(k, q.dtype)), input_precision="ieee")
         if SOFTCAP or ALIBI:
-            scores = transform(scores, asking, position, slope, inner, SOFTCAP, ALIBI)
+            scores = transform(scores, (position - lowest).to(tl.float32), slope, inner, SOFTCAP, ALIBI)
         if WINDOW:
             if (start >= diagonal) | (start < opened):
                 hidden = (position[None, :] > asking[:, None]) | (position[None, :] + window <= asking[:, None])
@@ -171,7 +171,7 @@ def _prefill(
         else:
             if start >= diagonal:
                 scores = tl.where(position[None, :] > asking[:, None], HIDDEN, scores)
-        accumulator, total, peak = fold(scores, v.to(q.dtype), accumulator, total, peak, factor)
+        accumulator, total, peak = fold(scores, widened(v, q.dtype), accumulator, total, peak, factor)
 
     if DESCRIPTORS:
         if loop_end < end:
@@ -179,14 +179,14 @@ def _prefill(
             page = pages(table, loop_end, last_page, PAGE, BLOCK, True, WIDE)
             k, v = _described(key_rows, value_rows, page, loop_end, head, D, DV, PAGE, KEY_PAGE_ROWS, VALUE_PAGE_ROWS)
             v = tl.where((position < length)[:, None], v, 0.0)
-            scores = tl.dot(q, tl.trans(k.to(q.dtype)), input_precision="ieee")
+            scores = tl.dot(q, tl.trans(widened(k, q.dtype)), input_precision="ieee")
             if SOFTCAP or ALIBI:
-                scores = transform(scores, asking, position, slope, inner, SOFTCAP, ALIBI)
+                scores = transform(scores, (position - lowest).to(tl.float32), slope, inner, SOFTCAP, ALIBI)
             hidden = position[None, :] > asking[:, None]
             if WINDOW:
                 hidden = hidden | (position[None, :] + window <= asking[:, None])
             scores = tl.where(hidden, HIDDEN, scores)
-            accumulator, total, peak = fold(scores, v.to(q.dtype), accumulator, total, peak, factor)
+            accumulator, total, peak = fold(scores, widened(v, q.dtype), accumulator, total, peak, factor)
 
     result = accumulator * (value_scale / total)[:, None]
     place = (rows * out_token_stride + heads * out_head_stride)[:, None] + value_columns[None, :]

@@ -104,13 +104,15 @@ def norm(
     CAST: tl.constexpr, ALL_HEADS: tl.constexpr,
 ):  # fmt: skip
     """RMSNorm of each head, weight [D], or of all together, weight [HEADS, D]; x, y, z as `load_heads` gives them."""
+    if ALL_HEADS:  # the weights are on their way before the sums are waited for
+        a, b, c = load_heads(weight, D, HEADS, HEADS_PAD, D, HALF, HALF_PAD, REST_PAD, INTERLEAVED)
+    else:
+        a, b, c = load_heads(weight, D, 1, 1, D, HALF, HALF_PAD, REST_PAD, INTERLEAVED)
     mean = _square_sum(x, DTYPE, CAST) + _square_sum(y, DTYPE, CAST) + _square_sum(z, DTYPE, CAST)
     if ALL_HEADS:
         mean = tl.sum(mean, 0, keep_dims=True) / (HEADS * D)
-        a, b, c = load_heads(weight, D, HEADS, HEADS_PAD, D, HALF, HALF_PAD, REST_PAD, INTERLEAVED)
     else:
         mean = mean / D
-        a, b, c = load_heads(weight, D, 1, 1, D, HALF, HALF_PAD, REST_PAD, INTERLEAVED)
     if CAST == "none":
         mean = (mean.to(DTYPE).to(tl.float32) + epsilon).to(DTYPE).to(tl.float32)
         root = tl.rsqrt(mean).to(DTYPE).to(tl.float32)
