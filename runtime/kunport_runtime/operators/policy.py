@@ -27,6 +27,8 @@ VARIABLE = "KUNPORT_OPS_POLICY"
 
 # Device -> who is asked where the policy gives no order. Providers of one's own come before all.
 ORDERS = {"cpu": (REFERENCE,), "cuda": ("triton", REFERENCE), "kunlun": ("vendor", "triton", REFERENCE)}
+# Operators whose reference is a call of the device's own library (cuBLAS): it is asked before a portable kernel.
+OF_LIBRARY = ("linear",)
 BUILT_IN = ("vendor", "triton", REFERENCE)
 
 
@@ -82,7 +84,11 @@ class Policy:
             own: providers that are not kunport's.
         """
         rule = self.rule(operator)
-        order = rule.order if rule.order is not None else (*own, *ORDERS.get(device, ORDERS["cpu"]))
+        order = rule.order
+        if order is None:
+            order = (*own, *ORDERS.get(device, ORDERS["cpu"]))
+            if operator in OF_LIBRARY:
+                order = tuple(sorted(order, key="triton".__eq__))
         allowed = [each for each in order if each not in (rule.deny or ()) and each in (rule.allow or order)]
         return tuple(allowed[:1] if rule.strict else allowed)
 

@@ -51,6 +51,8 @@ def test_the_default_asks_who_is_at_home_on_the_device():
     assert Policy().candidates("rms_norm", "cpu") == ("torch",)
     assert Policy().candidates("rms_norm", "cuda") == ("triton", "torch")
     assert Policy().candidates("rms_norm", "kunlun") == ("vendor", "triton", "torch")
+    assert Policy().candidates("linear", "kunlun", own=("mine",)) == ("mine", "vendor", "torch", "triton")
+    assert Policy(Rule(order=("triton", "torch"))).candidates("linear", "cuda") == ("triton", "torch")
     assert REFERENCE_ONLY.candidates("rms_norm", "kunlun", own=("mine",)) == ("torch",)
 
 

@@ -1,0 +1,156 @@
+"""The experts of every token, weighted and summed: three kernels, and the host waits for nothing.
+
+A choice is a token with one of its experts, choices are sorted by expert. `_up` gathers the tokens of an expert and
+makes gate and up at once, so that what is stored is activated; `_down` makes each choice's output, in float32, where
+its token will look for it; `_sum` adds a token's choices.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kunport_runtime.providers.triton.gated_activation import gated
+from kunport_runtime.providers.triton.tiles import along, fitted, owner, product, spread, step
+
+
+@triton.jit
+def _up(
+    hidden, x, weight, bias, order, starts, row_tiles, experts, size, in_size, alpha, limit, up_offset,
+    x_stride, expert_stride, weight_stride, bias_stride,
+    TOP_K: tl.constexpr, INTERLEAVED: tl.constexpr, ACTIVATION: tl.constexpr, LIMITED: tl.constexpr,
+    ROWS: tl.constexpr, OUTPUTS: tl.constexpr, DEPTH: tl.constexpr, BAND: tl.constexpr, EVEN: tl.constexpr,
+):  # fmt: skip
+    """Hidden [choices, size], sorted by expert."""
+    row_tile, output_tile = spread(tl.program_id(0), row_tiles, tl.cdiv(size, OUTPUTS), BAND)
+    expert, first, end, begin = owner(starts, experts, row_tile, ROWS, 1)
+    if (begin < first) | (begin >= end):
+        return
+    row = begin + tl.arange(0, ROWS)
+    token = tl.load(order + tl.minimum(row, end - 1)) // TOP_K
+    output = output_tile * OUTPUTS + tl.arange(0, OUTPUTS)
+    column = tl.minimum(output, size - 1)
+    if INTERLEAVED:
+        gate_row = 2 * column
+        up_row = 2 * column + 1
+    else:
+        gate_row = column
+        up_row = size + column
+    matrix = weight + expert.to(tl.int64) * expert_stride
+    x_rows = x + token.to(tl.int64) * x_stride
+    gate_rows = matrix + gate_row.to(tl.int64) * weight_stride
+    up_rows = matrix + up_row.to(tl.int64) * weight_stride
+    gate = tl.zeros([ROWS, OUTPUTS], tl.float32)
+    up = tl.zeros([ROWS, OUTPUTS], tl.float32)
+    for start in range(0, in_size, DEPTH):
+        columns = start + tl.arange(0, DEPTH)
+        a, b = step(x_rows, gate_rows, columns, in_size, EVEN)
+        gate = tl.dot(a, b, gate, input_precision="ieee")
+        a, b = step(x_rows, up_rows, columns, in_size, EVEN)
+        up = tl.dot(a, b, up, input_precision="ieee")
+    if bias is not None:
+        own = bias + expert * bias_stride
+        gate += tl.load(own + gate_row).to(tl.float32)[None, :]
+        up += tl.load(own + up_row).to(tl.float32)[None, :]
+    gate = gate.to(x.dtype.element_ty).to(tl.float32)
+    up = up.to(x.dtype.element_ty).to(tl.float32)
+    result = gated(gate, up, alpha, limit, up_offset, ACTIVATION, LIMITED)
+    place = row.to(tl.int64)[:, None] * size + output[None, :]
+    tl.store(hidden + place, result.to(hidden.dtype.element_ty), mask=(row < end)[:, None] & (output < size)[None, :])
+
+
+@triton.jit
+def _down(
+    partial, hidden, weight, bias, weights, order, starts, row_tiles, experts, out_size, size,
+    expert_stride, weight_stride, bias_stride, weights_stride, TOP_K: tl.constexpr,
+    ROWS: tl.constexpr, OUTPUTS: tl.constexpr, DEPTH: tl.constexpr, BAND: tl.constexpr, EVEN: tl.constexpr,
+):  # fmt: skip
+    """Partial [tokens * TOP_K, out_size] float32, in the order of tokens; what no expert of ours has is not written."""
+    row_tile, output_tile = spread(tl.program_id(0), row_tiles, tl.cdiv(out_size, OUTPUTS), BAND)
+    expert, first, end, begin = owner(starts, experts, row_tile, ROWS, 1)
+    if (begin < first) | (begin >= end):
+        return
+    row = begin + tl.arange(0, ROWS)
+    output = output_tile * OUTPUTS + tl.arange(0, OUTPUTS)
+    hidden_rows = along(hidden, row, end, size)
+    weight_rows = along(weight + expert.to(tl.int64) * expert_stride, output, out_size, weight_stride)
+    total = product(hidden_rows, weight_rows, size, tl.zeros([ROWS, OUTPUTS], tl.float32), DEPTH, EVEN)
+    if bias is not None:
+        own = bias + expert * bias_stride
+        total += tl.load(own + output, mask=output < out_size, other=0.0).to(tl.float32)[None, :]
+    choice = tl.load(order + tl.minimum(row, end - 1)).to(tl.int64)
+    factor = tl.load(weights + choice // TOP_K * weights_stride + choice % TOP_K)
+    inside = (row < end)[:, None] & (output < out_size)[None, :]
+    tl.store(partial + choice[:, None] * out_size + output[None, :], total * factor[:, None], mask=inside)
+
+
+@triton.jit
+def _sum(
+    out, partial, ids, out_size, out_stride, ids_stride, TOP_K: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """Program (token, block of its elements)."""
+    blocks = tl.cdiv(out_size, BLOCK)
+    token = (tl.program_id(0) // blocks).to(tl.int64)
+    column = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for choice in range(TOP_K):
+        ours = tl.load(ids + token * ids_stride + choice) >= 0
+        row = partial + (token * TOP_K + choice) * out_size
+        total += tl.load(row + column, mask=tl.where(ours, column < out_size, False), other=0.0)
+    tl.store(out + token * out_stride + column, total.to(out.dtype.element_ty), mask=column < out_size)
+
+
+def fused_experts(
+    *,
+    out: torch.Tensor,
+    x: torch.Tensor,
+    gate_up_weight: torch.Tensor,
+    down_weight: torch.Tensor,
+    weights: torch.Tensor,
+    ids: torch.Tensor,
+    gate_up_bias: torch.Tensor | None,
+    down_bias: torch.Tensor | None,
+    activation: str = "silu",
+    packing: str = "halves",
+    alpha: float = 1.0,
+    limit: float = 0.0,
+    up_offset: float = 0.0,
+) -> None:
+    """Out [tokens, hidden] of x, gate_up_weight [experts, 2 * size, hidden] and down_weight [experts, hidden, size].
+
+    weights and ids [tokens, top_k]: of each token's experts, id -1 adds nothing; the activation is that of
+    `gated_activation`.
+    """
+    tokens, hidden_size = x.shape
+    experts, _, size = down_weight.shape
+    top_k = ids.shape[1]
+    choices = tokens * top_k
+    if not choices:
+        out.zero_()
+        return
+    ordered, order = ids.reshape(-1).sort(stable=True)
+    numbers = torch.arange(experts + 1, dtype=ids.dtype, device=ids.device)
+    starts = torch.searchsorted(ordered, numbers, out_int32=True)
+    hidden = torch.empty(choices, size, dtype=x.dtype, device=x.device)
+    partial = torch.empty(choices, hidden_size, dtype=torch.float32, device=x.device)
+    rows = triton.cdiv(choices, experts)
+
+    tile, launch = fitted("fused_experts_up", x.dtype, x.device, rows, size, hidden_size)
+    row_tiles = choices // tile["ROWS"] + experts
+    _up[(row_tiles * triton.cdiv(size, tile["OUTPUTS"]),)](
+        hidden, x, gate_up_weight, gate_up_bias, order, starts, row_tiles, experts, size, hidden_size,
+        alpha, limit, up_offset, x.stride(0), *gate_up_weight.stride()[:2],
+        gate_up_bias.stride(0) if gate_up_bias is not None else 0,
+        TOP_K=top_k, INTERLEAVED=packing == "interleaved", ACTIVATION=activation, LIMITED=limit > 0,
+        EVEN=hidden_size % tile["DEPTH"] == 0, **tile, **launch,
+    )  # fmt: skip
+    tile, launch = fitted("fused_experts_down", x.dtype, x.device, rows, hidden_size, size)
+    row_tiles = choices // tile["ROWS"] + experts
+    _down[(row_tiles * triton.cdiv(hidden_size, tile["OUTPUTS"]),)](
+        partial, hidden, down_weight, down_bias, weights, order, starts, row_tiles, experts, hidden_size, size,
+        *down_weight.stride()[:2], down_bias.stride(0) if down_bias is not None else 0, weights.stride(0),
+        TOP_K=top_k, EVEN=size % tile["DEPTH"] == 0, **tile, **launch,
+    )  # fmt: skip
+    block = min(1024, triton.next_power_of_2(hidden_size))
+    _sum[(tokens * triton.cdiv(hidden_size, block),)](
+        out, partial, ids, hidden_size, out.stride(0), ids.stride(0), TOP_K=top_k, BLOCK=block, num_warps=4
+    )
