@@ -81,6 +81,28 @@ def test_layers_that_are_alike_run_once():
     assert 0 < spent[32] < 1.5 * spent[2]
 
 
+def test_layers_that_are_alike_share_their_shapes():
+    target = locate("llama")
+    own = load_config(target) | {"num_hidden_layers": 8}
+    made = construct(target.module, target.architecture, roots_of(target), own, config_class_of(target))
+    run(made, symbol("sequence", 11))
+    trace = made.interpreter.trace
+    paths = {frame.id: frame.path for frame in trace.frames}
+    shapes = [
+        [id(node.shape) for node in trace.nodes if paths[node.frame].startswith(f"model.layers.{layer}.self_attn")]
+        for layer in (1, 7)
+    ]
+    assert len(shapes[0]) > 10
+    assert shapes[0] == shapes[1]
+
+
+def test_telling_layers_apart_does_not_import_how_they_are_lowered():
+    code = f"import sys; sys.path = {sys.path}; import kunport_codegen.lowering.selection; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, check=True, text=True).stdout
+    assert "kunport_codegen.lowering.selection" in modules.split()
+    assert "kunport_codegen.lowering.passes" not in modules.split()
+
+
 def test_what_was_made_without_the_collector_is_not_looked_through_at_once_afterwards():
     assert gc.isenabled()
     with uncollected():
