@@ -143,12 +143,12 @@ class DecodeSteps:
             if request is None:
                 continue  # it ended, or was cancelled, while this step ran
             tokens = sampled[rows[name]]
-            if request.is_finished():
-                gone.append(request)
-            elif len(tokens) != 1 or not _is_plain_request(request):
-                return None
-            else:
+            if request.status == RequestStatus.RUNNING and len(tokens) == 1 and _is_plain_request(request):
                 taking.append((request, tokens))
+            elif request.is_finished():
+                gone.append(request)
+            else:
+                return None
         for request in gone:
             request.num_in_flight_tokens -= 1
         answers: dict[int, list[EngineCoreOutput]] = {}
@@ -223,13 +223,9 @@ def _is_plain_output(scheduler_output: SchedulerOutput, output: ModelRunnerOutpu
 
 
 def _is_plain_request(request: Request) -> bool:
-    """Whether a token is all that is to be noted of a request."""
-    sampling = request.sampling_params
+    """Whether a token is all that is to be noted of a running request."""
     return (
-        request.status == RequestStatus.RUNNING
-        and sampling is not None
-        and sampling.num_logprobs is None
-        and request.prefill_stats is None
+        request.prefill_stats is None
         and request.structured_output_request is None
         and not request.num_stale_output_tokens
         and not request.resumable

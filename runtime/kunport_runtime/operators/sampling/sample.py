@@ -57,7 +57,7 @@ def reference(
     greedy: bool,
 ) -> None:
     """The rules above; rows of temperature 0 cost no more than a search for their largest (torch's takes the first)."""
-    out.copy_(logits.argmax(-1))
+    torch.argmax(logits, -1, out=out)
     if greedy:
         return
     rows = temperature.nonzero()[:, 0]
