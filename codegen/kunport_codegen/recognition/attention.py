@@ -148,7 +148,7 @@ def operand(index: Index, node: Node | None, scales: bool = True, repeats: bool 
     while (node := found.tensor) is not None and index.user(node) is not None:
         step: Node | None = None
         covered = [node]
-        if (node.op == "to" and node.dtype == FLOAT32) or remerges(index, node):
+        if (node.op == "to" and node.dtype == FLOAT32) or _unmerges(index, node):
             step = index.producer(node.args[0])
         elif scales and (scaled := factor(index, node)) is not None:
             step, value = scaled
@@ -161,6 +161,11 @@ def operand(index: Index, node: Node | None, scales: bool = True, repeats: bool 
         found.covered.extend(covered)
         found.tensor = step
     return found
+
+
+def _unmerges(index: Index, node: Node) -> bool:
+    """Whether an operator merges batch and heads, or takes one of them apart, of ``[batch, heads, x, y]``."""
+    return remerges(index, node) and len(sizes(index.producer(node.args[0])) or ()) == 4
 
 
 def _key(index: Index, node: Node | None) -> Operand | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Norm, Number
 from kunport_codegen.graph import DType, Node
 
-from .index import FLOAT32, Index, argument, equal, is_cast, number, over_last, sizes, split_number, widest
+from .index import FLOAT32, Index, argument, axis, equal, is_cast, number, over_last, sizes, split_number, widest
 from .norm_weights import Weight, operand_bias, operand_weight, read_weight, rounds_as_said, vector
 
 _SPELLED = ("rsqrt", "sqrt", "pow")
@@ -25,9 +26,8 @@ def find_norms(index: Index) -> list[Norm]:
     A norm is recognised as ``x * rsqrt(statistic(x) + eps)``, with the weight, the bias and the casts that follow it.
     """
     found = []
-    for node in index.in_order(*_SPELLED, *_OPERATORS, *_LENGTHS):
-        read = _operator if node.op in _OPERATORS else _bounded if node.op in _LENGTHS else _spelled_out
-        core = read(index, node)
+    for node in index.in_order(*_SPELLED, *_READERS):
+        core = _READERS.get(node.op, _spelled_out)(index, node)
         norm = core and _finish(index, core)
         if norm:
             found.append(norm)
@@ -189,11 +189,17 @@ def _operator(index: Index, node: Node) -> _Core | None:
 
 
 def _bounded(index: Index, length: Node) -> _Core | None:
-    """``x / max(length of x, epsilon)``, as torch's normalize has it."""
+    """``x / max(length of x, epsilon)``, as torch's normalize has it, or of the root mean square."""
     source, bound = index.producer(length.args[0]), index.user(length)
     if source is None or bound is None or len(length.args) > 1 or not over_last(length, source):
         return None
     if set(length.kwargs) - {"dim", "keepdim", "p"} or unwrap(length.kwargs.get("p", 2)) != 2:
+        return None
+    covered, kind = [length], "l2"
+    if _scales_by(index, bound, source, -0.5):
+        covered.append(bound)
+        bound, kind = index.user(bound), "rms"
+    if bound is None:
         return None
     least = bound.kwargs.get("min", argument(bound, 1)) if bound.op in ("clamp", "clamp_min") else None
     scaled, epsilon = index.user(bound), number(least)
@@ -201,7 +207,41 @@ def _bounded(index: Index, length: Node) -> _Core | None:
         return None
     if _other_operand(index, scaled, bound, inverse=False) is not source:
         return None
-    return _Core("l2", source, scaled, [length, bound, scaled], epsilon)
+    return _with_size(index, _Core(kind, source, scaled, [*covered, bound, scaled], epsilon))
+
+
+def _normalized(index: Index, node: Node) -> _Core | None:
+    """The normalize of torch over the last dimension."""
+    source = index.producer(node.args[0])
+    if source is None or source.shape is None or len(node.args) > 1 or unwrap(node.kwargs.get("p", 2)) != 2:
+        return None
+    epsilon = number(node.kwargs.get("eps", 1e-12))
+    if epsilon is None or axis(node.kwargs.get("dim", 1), len(source.shape)) != -1:
+        return None
+    return _with_size(index, _Core("l2", source, node, [node], epsilon))
+
+
+def _with_size(index: Index, core: _Core) -> _Core:
+    """A vector of length 1 multiplied by the root of its size is one of mean square 1."""
+    product = index.user(core.scaled)
+    if core.kind == "l2" and product is not None and _scales_by(index, product, core.source, 0.5):
+        return replace(core, kind="rms", scaled=product, covered=[*core.covered, product])
+    return core
+
+
+def _scales_by(index: Index, product: Node, of: Node, exponent: float) -> bool:
+    """Whether an operator multiplies by a power of the size of a tensor's last dimension."""
+    parts, size = split_number(product, index.producer) if product.op in ("mul", "div") else None, sizes(of)
+    if parts is None or not size or (product.op == "div" and index.producer(product.args[0]) is None):
+        return False
+    return math.isclose(unwrap(parts[1]), size[-1] ** (exponent if product.op == "mul" else -exponent))
+
+
+_READERS = {
+    **dict.fromkeys(_OPERATORS, _operator),
+    **dict.fromkeys(_LENGTHS, _bounded),
+    "normalize": _normalized,
+}
 
 
 def _finish(index: Index, core: _Core) -> Norm | None:

@@ -37,8 +37,18 @@ class Form:
 # Operators that a rotation may be spelled with.
 _LINEAR = frozenset(
     (
-        *("add", "sub", "mul", "neg", "to", "cat", "stack", "getitem", "item", "chunk", "split"),
-        *("flatten", "reshape", "unflatten", "unsqueeze", "squeeze", "transpose", "view_as_complex", "view_as_real"),
+        *("add", "sub", "mul", "neg", "to", "cat", "stack", "getitem", "item", "chunk", "split", "unbind"),
+        *(
+            "flatten",
+            "reshape",
+            "unflatten",
+            "unsqueeze",
+            "squeeze",
+            "transpose",
+            "permute",
+            "view_as_complex",
+            "view_as_real",
+        ),
         *("empty_like", "zeros_like", "setitem"),
     )
 )

@@ -12,7 +12,7 @@ from kunport_codegen.graph import Node
 
 from .biases import PRODUCTS, Bias, added_bias, bias
 from .evaluate import UnevaluableError, evaluate
-from .index import Index, axis, combine, equal, is_cast, number, over_last, single, sizes, split_number
+from .index import Index, argument, axis, combine, equal, is_cast, number, over_last, single, sizes, split_number
 from .masks import Mask, find_mask
 
 # The lowest number of float32 and bfloat16 is about -3.4e38.
@@ -37,7 +37,7 @@ def read_scores(index: Index, softmax: Node) -> Scores | None:
     """Walks from the softmax back to the product of query and key."""
     node = index.producer(softmax.args[0])
     rank = len(node.shape) if node is not None and node.shape is not None else 0
-    if node is None or rank not in (3, 4) or axis(softmax.kwargs.get("dim"), rank) != -1:
+    if node is None or rank not in (3, 4, 5) or axis(softmax.kwargs.get("dim"), rank) != -1:
         return None
     found = Scores(node)
     masked_inside = False
@@ -157,9 +157,12 @@ def _keeps_finite(index: Index, node: Node) -> bool:
 
 
 def remerges(index: Index, node: Node) -> bool:
-    """Whether an operator only merges batch and heads, or takes them apart: ``[b, h, x, y]`` and ``[b * h, x, y]``."""
+    """Whether an operator only merges batch, heads and their groups, or takes them apart.
+
+    So between ``[b, h, x, y]`` and ``[b * h, x, y]`` or ``[b, h / g, g, x, y]``.
+    """
     before, after = sizes(index.producer(node.args[0])) if node.op == "reshape" else None, sizes(node)
-    if before is None or after is None or {len(before), len(after)} - {3, 4}:
+    if before is None or after is None or {len(before), len(after)} - {3, 4, 5}:
         return False
     return before[-2:] == after[-2:]
 
@@ -196,12 +199,18 @@ def _without_maximum(index: Index, node: Node) -> tuple[Node, list[Node]] | None
         return None
     source, maximum = index.producer(node.args[0]), index.producer(node.args[1])
     covered = [node]
+    if sizes(maximum) != (*(sizes(source) or ())[:-1], 1):
+        return None
+    while maximum is not None and maximum.op in ("reshape", "unsqueeze"):
+        covered.append(maximum)
+        maximum = index.producer(maximum.args[0])
     if maximum is not None and maximum.op == "item" and maximum.args[1] == 0:
         covered.append(maximum)
         maximum = index.producer(maximum.args[0])
     if source is None or maximum is None or maximum.op not in ("max", "amax") or source.shape is None:
         return None
-    if index.producer(maximum.args[0]) is not source or not over_last(maximum, source):
+    last = axis(maximum.kwargs.get("dim", argument(maximum, 1)), len(source.shape)) == -1
+    if index.producer(maximum.args[0]) is not source or not last:
         return None
     return source, [*covered, maximum]
 

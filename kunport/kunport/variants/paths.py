@@ -95,7 +95,7 @@ def walk_back(layer: Layer, start: int, ends: set[int] | None = None) -> Way:
     """The way of a tensor: to the nearest projections, and behind them as far as ``ends``, if any are given."""
     model, way = layer.model, Way()
     pending: list[tuple[int, int, bool]] = [(start, 0, False)]
-    seen = set[int]()
+    seen, normed = set[int](), list[int]()
     while pending:
         current, depth, rotated = pending.pop()
         node = model.index.nodes.get(current)
@@ -111,7 +111,7 @@ def walk_back(layer: Layer, start: int, ends: set[int] | None = None) -> Way:
             continue
         if (norm := model.norm_of_output.get(current)) is not None:
             if depth:
-                way.latent = True
+                normed.append(norm.input)
             else:
                 way.norms.append((norm, rotated))
             way.same[current] = norm.input
@@ -128,7 +128,23 @@ def walk_back(layer: Layer, start: int, ends: set[int] | None = None) -> Way:
             _note(layer, way, node, depth)
             pending.extend((each, depth, rotated) for each in model.reads(node))
     way.projections.sort(key=lambda each: each.node.id)
+    way.latent = any(_is_projected(layer, each, ends or set()) for each in normed)
     return way
+
+
+def _is_projected(layer: Layer, tensor: int, ends: set[int]) -> bool:
+    """Whether a projection of the layer makes a tensor, before ``ends``."""
+    model, pending, seen = layer.model, [tensor], set[int]()
+    while pending:
+        current = pending.pop()
+        node = model.index.nodes.get(current)
+        if node is None or current in seen or current in ends or model.layer_of(node) is not layer:
+            continue
+        seen.add(current)
+        if projection(model, node) is not None:
+            return True
+        pending.extend(model.reads(node))
+    return False
 
 
 def projections_of(layer: Layer, tensor: int) -> list[Projection]:

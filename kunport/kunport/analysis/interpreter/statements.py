@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kunport.analysis.interpreter import branches, choices, loops, operations, spans
+from kunport.analysis.interpreter import branches, choices, loops, operations, spans, turns
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import (
@@ -181,7 +181,8 @@ def _for(interpreter: Interpreter, node: ast.For, scope: Scope) -> Signal | None
         for value in interpreter.iterate(values):
             interpreter.assign(node.target, value, scope)
             scope.turn = node.body
-            signal = block(interpreter, node.body, scope)
+            with turns.as_layer(interpreter, value, scope):
+                signal = block(interpreter, node.body, scope)
             if signal is BREAK:
                 return None
             if isinstance(signal, Return):
