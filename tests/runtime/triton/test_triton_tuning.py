@@ -8,7 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from kunport_runtime.providers.triton import tuning
+from kunport_runtime.providers.triton.implementations import IMPLEMENTATIONS
 
+PARTS = {"paged_decode", "paged_prefill", "fused_experts_up", "fused_experts_down"}  # operators of two kernels
+KNOWN = PARTS | {each.operator for each in IMPLEMENTATIONS}
 DEFAULTS: tuning.Config = {"block": 8, "warps": 1}
 CPU = torch.device("cpu")
 sizes = st.integers(1, 1 << 24)
@@ -48,12 +51,7 @@ def test_a_forced_configuration_wins_and_is_forgotten(table: None) -> None:
 def test_every_shipped_table_names_known_operators_and_safe_values() -> None:
     for path in tuning.FOLDER.glob("*.json"):
         for operator, entries in json.loads(path.read_text()).items():
-            assert (
-                operator in {"paged_decode", "paged_prefill"}
-                or "norm" in operator
-                or "rotary" in operator
-                or (operator in {"gated_activation", "qk_norm_rope", "qk_norm_rope_cache_write"})
-            )
+            assert operator in KNOWN
             for entry in entries:
                 assert hasattr(torch, entry["dtype"])
                 assert entry["config"]["warps"] in {1, 2, 4, 8, 16}

@@ -32,7 +32,7 @@ def _best_groups(choice, TOP_GROUPS: tl.constexpr, TWO: tl.constexpr):
     return tl.where(kept[:, :, None] | (choice == float("-inf")), choice, OUTSIDE)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tokens"])
 def _expert_routing(
     weights, ids, logits, bias, scale, tokens, weights_stride, ids_stride, logits_stride,
     TOP_K: tl.constexpr, TOP_K_PAD: tl.constexpr, GROUPS: tl.constexpr, GROUPS_PAD: tl.constexpr,
@@ -103,7 +103,7 @@ def expert_routing(
     config = tuning.lookup("expert_routing", logits.dtype, logits.device, DEFAULTS, rows=tokens, experts=experts)
     per = experts // groups
     groups_pad, per_pad = triton.next_power_of_2(groups), triton.next_power_of_2(per)
-    rows = max(1, min(config["elements"] // (groups_pad * per_pad), triton.next_power_of_2(tokens)))
+    rows = max(1, config["elements"] // (groups_pad * per_pad))
     _expert_routing[(triton.cdiv(tokens, rows),)](
         weights, ids, logits, correction_bias, scale, tokens, weights.stride(0), ids.stride(0), logits.stride(0),
         TOP_K=top_k, TOP_K_PAD=triton.next_power_of_2(top_k), GROUPS=groups, GROUPS_PAD=groups_pad,

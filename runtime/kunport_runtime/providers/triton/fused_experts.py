@@ -13,7 +13,7 @@ from kunport_runtime.providers.triton.gated_activation import gated
 from kunport_runtime.providers.triton.tiles import along, fitted, owner, product, spread, step
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["row_tiles"])
 def _up(
     hidden, x, weight, bias, order, starts, row_tiles, experts, size, in_size, alpha, limit, up_offset,
     x_stride, expert_stride, weight_stride, bias_stride,
@@ -58,7 +58,7 @@ def _up(
     tl.store(hidden + place, result.to(hidden.dtype.element_ty), mask=(row < end)[:, None] & (output < size)[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["row_tiles"])
 def _down(
     partial, hidden, weight, bias, weights, order, starts, row_tiles, experts, out_size, size,
     expert_stride, weight_stride, bias_stride, weights_stride, TOP_K: tl.constexpr,

@@ -7,7 +7,7 @@ import triton.language as tl
 from kunport_runtime.providers.triton.tiles import along, finish, fitted, owner, product, spread
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["row_tiles"])
 def _grouped(
     out, x, weight, starts, row_tiles, experts, out_size, in_size, out_stride, x_stride, expert_stride, weight_stride,
     ROWS: tl.constexpr, OUTPUTS: tl.constexpr, DEPTH: tl.constexpr, BAND: tl.constexpr, EVEN: tl.constexpr,

@@ -7,7 +7,7 @@ import triton.language as tl
 from kunport_runtime.providers.triton.tiles import along, finish, fitted, product, spread
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _linear(
     out, x, weight, bias, rows, out_size, in_size, out_stride, x_stride, weight_stride,
     ROWS: tl.constexpr, OUTPUTS: tl.constexpr, DEPTH: tl.constexpr, BAND: tl.constexpr, EVEN: tl.constexpr,

@@ -10,7 +10,7 @@ import triton.language as tl
 
 from kunport_runtime.providers.triton import tuning
 from kunport_runtime.providers.triton.pages import offsets, pages
-from kunport_runtime.providers.triton.softmax import HIDDEN, LOG2E, LOWEST, fold
+from kunport_runtime.providers.triton.softmax import HIDDEN, LOG2E, LOWEST, fold, widened
 from kunport_runtime.providers.triton.tiles import owner
 
 # `rows`: pairs of token and head of a program; `block`: rows of the cache a step. Of 2 bytes; half as many of 4.
@@ -61,16 +61,18 @@ def _mla_attention(
         position = start + tl.arange(0, BLOCK)
         page = pages(table, start, (length - 1) // PAGE, PAGE, BLOCK, True, True)
         inside = (position < seen)[:, None]
-        k_latent = tl.load(
+        latent = tl.load(
             cache + offsets(page, start, page_stride, slot_stride, latents, PAGE, BLOCK),
             mask=inside & (latents < LATENT)[None, :],
             other=0.0,
-        ).to(q_latent.dtype)
-        k_rope = tl.load(
+        )
+        rope = tl.load(
             cache + LATENT + offsets(page, start, page_stride, slot_stride, ropes, PAGE, BLOCK),
             mask=inside & (ropes < ROPE)[None, :],
             other=0.0,
-        ).to(q_latent.dtype)
+        )
+        k_latent = widened(latent, q_latent.dtype)
+        k_rope = widened(rope, q_latent.dtype)
         scores = tl.dot(q_latent, tl.trans(k_latent), input_precision="ieee")
         scores = tl.dot(q_rope, tl.trans(k_rope), scores, input_precision="ieee")
         scores = tl.where(position[None, :] > asking[:, None], HIDDEN, scores)

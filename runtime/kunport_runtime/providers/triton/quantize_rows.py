@@ -12,7 +12,7 @@ from kunport_runtime.providers.triton.rows import DEFAULTS, constants, load
 WHOLE = tl.constexpr(12582912.0)  # 1.5 * 2^23
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _quantize_rows(
     out, scale, x, greatest, rows, out_stride, scale_stride, x_stride, GROUPS: tl.constexpr,
     SIZE: tl.constexpr, SIZE_PAD: tl.constexpr, ROWS: tl.constexpr, EXACT: tl.constexpr, INT8: tl.constexpr,

@@ -7,7 +7,7 @@ import triton.language as tl
 from kunport_runtime.providers.triton.tiles import along, finish, fitted, product, spread, step
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _fp8_matmul(
     out, x, weight, x_scale, weight_scale, bias, rows, out_size, in_size, in_group, out_group, steps, group_steps,
     out_stride, x_stride, weight_stride, x_scale_stride, weight_scale_stride,
@@ -76,7 +76,7 @@ def fp8_matmul(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _int8_matmul(
     out, x, weight, x_scale, weight_scale, bias, rows, out_size, in_size, out_stride, x_stride, weight_stride,
     ROWS: tl.constexpr, OUTPUTS: tl.constexpr, DEPTH: tl.constexpr, BAND: tl.constexpr, EVEN: tl.constexpr,

@@ -29,7 +29,7 @@ def _inputs(x, state, position, first, slot, known, channel, inside, x_stride, c
     return tl.where(new[:, None], values, old.to(values.dtype))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["sequences"])
 def _convolve(
     out, x, weight, bias, state, starts, slots, initials, sequences, channels, out_stride, x_stride, weight_stride,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, SILU: tl.constexpr,
@@ -97,7 +97,7 @@ def short_convolution(
     if not tokens:
         return
     config = tuning.lookup("short_convolution", x.dtype, x.device, DEFAULTS, rows=tokens, size=channels)
-    rows = min(config["rows"], triton.next_power_of_2(tokens))
+    rows = config["rows"] if tokens > sequences else 1
     block = min(config["block"], triton.next_power_of_2(channels))
     blocks = triton.cdiv(channels, block)
     _convolve[((tokens // rows + sequences) * blocks,)](
