@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kunport.cli import ops_bench
 from kunport.cli.arguments import Verbs
 from kunport.cli.terminal import say
 from kunport.errors import KunportError
@@ -65,6 +66,7 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
     )
     account.add_argument("folder", metavar="FOLDER", type=Path, help="what KUNPORT_OPS_ACCOUNT named")
     account.set_defaults(run=run_account)
+    ops_bench.add_to(what, common)
 
 
 def run_list(options: argparse.Namespace) -> int:

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from kunport.cli import main
+from kunport.cli import main, ops_bench
+from kunport_runtime.bench import measuring
 from kunport_runtime.operators.account_files import write_account
 from kunport_runtime.operators.accounting import Decision, Failure, Ledger, layer
 from kunport_runtime.operators.dispatch import dispatcher
@@ -110,6 +111,8 @@ def test_checking_runs_every_case(own, capsys):
         (["check", "rms_norm", "--device", "cuda"], "There is no accelerator"),
         (["probe", "nothing"], "There is no operator nothing."),
         (["--operators-file", "nothing.py"], "nothing.py is no file."),
+        (["bench"], "There is no accelerator that torch can use"),
+        (["bench", "rowz"], "There is no group rowz."),
     ],
 )
 def test_a_wrong_call_is_one_line_with_the_cure(own, capsys, monkeypatch, arguments, problem):
@@ -118,6 +121,10 @@ def test_a_wrong_call_is_one_line_with_the_cure(own, capsys, monkeypatch, argume
     err = capsys.readouterr().err
     assert err.startswith(f"kunport: {problem}")
     assert err.count("\n") == 1
+
+
+def test_groups_are_those_that_are_measured():
+    assert ops_bench._GROUPS == measuring.GROUPS
 
 
 def test_the_account_of_a_server_is_read(tmp_path, capsys):
