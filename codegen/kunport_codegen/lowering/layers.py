@@ -65,6 +65,7 @@ def _fold(flow: Flow, path: str, steps: list[Op]) -> Op:
     if [basename(body.path) for body in bodies] != [str(index) for index in range(len(bodies))]:
         raise DifferentLayersError("its layers are not called one after another, each once")
     _share_positions(steps)
+    _order_inputs(steps)
     carried = [_carried(steps, position) for position in range(len(bodies[0].inputs))]
     body = unify(bodies, Selector(flow.graph, len(bodies)))
     layers = LayerList(path, _count(flow, len(bodies)), body, carried)
@@ -87,6 +88,21 @@ def _share_positions(steps: Sequence[Op]) -> None:
                 inner.setdefault(basename(step.fact.path), []).append(step)
     for group in inner.values():
         _share_positions(group)
+
+
+def _order_inputs(steps: Sequence[Op]) -> None:
+    """Where layers take in different orders what they share and what each takes of the one before, that comes last.
+
+    A fused addition takes values that the source's forward has no name for, so that they are not where its own were.
+    """
+    shared = set[int].intersection(*({arg.id for arg in step.args} for step in steps))
+    patterns = {tuple(arg.id if arg.id in shared else None for arg in step.args) for step in steps}
+    if len(patterns) == 1:
+        return
+    for step in steps:
+        places = sorted(range(len(step.args)), key=lambda at: step.args[at].id not in shared)
+        step.args = tuple(step.args[at] for at in places)
+        step.fact.inputs = [step.fact.inputs[at] for at in places]
 
 
 def _carried(steps: list[Op], position: int) -> int | None:

@@ -25,10 +25,10 @@ class Weight:
 
 
 def read_weight(index: Index, arg: Any, scaled: Node) -> Weight | None:
-    """A weight ``w`` or ``number + w`` for the last dimension, itself or upcast."""
+    """A weight ``w``, ``number + w`` or ``w - number`` for the last dimension, itself or upcast."""
     node, offset, covered = index.producer(arg), 0.0, []
     dtype = node.dtype if node is not None else None
-    while node is not None and node.op in ("to", "add"):
+    while node is not None and node.op in ("to", "add", "sub"):
         covered.append(node)
         if node.op == "to":
             if node.dtype != FLOAT32:
@@ -36,10 +36,11 @@ def read_weight(index: Index, arg: Any, scaled: Node) -> Weight | None:
             node = index.producer(node.args[0])
             continue
         parts = split_number(node, index.producer)
-        if parts is None or offset:
+        if parts is None or offset or (node.op == "sub" and index.producer(node.args[0]) is None):
             return None
         dtype = node.dtype
-        node, offset = parts[0], float(unwrap(parts[1]))
+        offset = float(unwrap(parts[1])) * (-1 if node.op == "sub" else 1)
+        node = parts[0]
     if node is None or node.op != "parameter" or node.shape is None:
         return None
     groups = node.shape[0] if len(node.shape) == 2 and _spans_heads(node, scaled) else None
@@ -54,6 +55,22 @@ def operand_weight(index: Index, product: Node, current: Node) -> Weight | None:
         if index.producer(other) is current and (weight := read_weight(index, arg, current)):
             return weight
     return None
+
+
+def multiplied(index: Index, current: Node) -> bool:
+    """Whether a weight of a form that is not known here multiplies ``current``: a vector made of parameters alone."""
+    product = index.user(current)
+    while product is not None and product.op == "to":
+        current, product = product, index.user(product)
+    if product is None or product.op != "mul":
+        return False
+    others = [node for arg in product.args if (node := index.producer(arg)) is not None and node is not current]
+    return any(sizes(node) == (sizes(current) or ())[-1:] and _of_parameters(index, node) for node in others)
+
+
+def _of_parameters(index: Index, node: Node) -> bool:
+    sources = {each.op for each in index.ancestors(node.id) if not index.reads(each)}
+    return "parameter" in sources and "input" not in sources
 
 
 def vector(index: Index, node: Node | None, like: Node) -> str | None:

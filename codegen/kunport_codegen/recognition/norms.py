@@ -10,7 +10,7 @@ from kunport_codegen.facts import Norm, Number
 from kunport_codegen.graph import DType, Node
 
 from .index import FLOAT32, Index, argument, axis, equal, is_cast, number, over_last, sizes, split_number, widest
-from .norm_weights import Weight, operand_bias, operand_weight, read_weight, rounds_as_said, vector
+from .norm_weights import Weight, multiplied, operand_bias, operand_weight, read_weight, rounds_as_said, vector
 
 _SPELLED = ("rsqrt", "sqrt", "pow")
 _LENGTHS = ("norm", "vector_norm", "linalg_vector_norm")
@@ -308,6 +308,8 @@ def _follow(index: Index, core: _Core, joined: Node | None, source: Node, upcast
             break
         covered.append(following)
         current = following
+    if weight is None and bias is None and multiplied(index, current):
+        return None
     if not cast or current.dtype != source.dtype or (weight and not rounds_as_said(weight, cast, source.dtype)):
         return None
     groups = (core.scaled.shape or ())[-2] if joined is not None else weight.groups if weight else None

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from kunport_codegen.expression import Scalar, symbols_of
 from kunport_codegen.facts import Rope, RopeTable
 from kunport_codegen.graph import Node, refs
 
@@ -131,11 +132,22 @@ class _Reader:
             tables = set[int]().union(*(self.origins.get(operand, ()) for operand in read))
             if not tables >= {self.table.cos, self.table.sin} or sizes(source) != sizes(output):
                 continue
+            if any(self.scales_by_position(node) for node in nodes):
+                continue
             before = self.index.producer(source.args[0]) if source.op == "to" and source.dtype == FLOAT32 else None
             if before is not None and output.dtype in (before.dtype, FLOAT32):
                 yield _Region(before, [source, *nodes])
             elif output.dtype in (source.dtype, FLOAT32):
                 yield _Region(source, list(nodes))
+
+    def scales_by_position(self, node: Node) -> bool:
+        """Whether an operator multiplies by numbers of positions that are not the table's.
+
+        At the few positions that are tried they may all be 1.
+        """
+        operands = [self.index.nodes[each] for each in refs(node.args)] if node.op in ("mul", "add", "sub") else []
+        others = (each for each in operands if self.index.constant(each.id) and each.id not in self.origins)
+        return any(isinstance(size, Scalar) and symbols_of(size.expr) for each in others for size in each.shape or ())
 
     def form(self, output: Node, region: _Region) -> Form | None:
         """How the region rotates; each spelling is evaluated once."""

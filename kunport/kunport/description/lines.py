@@ -13,6 +13,7 @@ from kunport.variants.catalogue import catalogue
 from kunport.variants.compare import is_size
 from kunport.variants.fact import Fact, ModelFacts
 from kunport.variants.known import known_model
+from kunport.variants.whole.unexplained import SEPARATOR
 
 _NORM = re.compile(r"norm\[(.*)\]\.(\w+)$")
 _TITLES = {"mlp": "MLP", "whole": "model"}
@@ -20,6 +21,7 @@ _TITLES = {"mlp": "MLP", "whole": "model"}
 _FACTORS = ("attention.scale", "residual.multiplier", "embedding.scale", "head.scale", "router.scale")
 # What makes the form of a norm, and what of it counts against that of a Llama's.
 _FORM = ("kind", "weight", "offset", "bias", "cast")
+_SHOWN = 8  # parts of a reason
 _NAMES = {"rms": "RMS norm", "layer": "layer norm", "l2": "L2 norm"}
 
 
@@ -47,13 +49,14 @@ def _title(folder: str) -> str:
 def _said(facts: Mapping[str, Fact], llama: Mapping[str, Fact]) -> Said:
     """Each line as its folder, text and place, whether a Llama does the same, and its first key."""
     yield from _norms(facts, inside="residual.order" in facts)
+    unknown = _unknown(facts)
     for entry in catalogue():
         known = {key: facts[key] for key in entry.variant.keys if key in facts}
         told = {key: fact for key, fact in known.items() if not fact.reason}
         for reason in dict.fromkeys(fact.reason for fact in known.values() if fact.reason):
-            keys = [key for key, fact in known.items() if fact.reason == reason]
-            names = ", ".join(map(_label, keys))
-            yield entry.folder, f"{names}: not known, {reason}", known[keys[0]].where, False, keys[0]
+            if (keys := unknown.pop((entry.folder, reason), None)) is not None:
+                names = ", ".join(map(_label, keys))
+                yield entry.folder, f"{names}: not known, {_cut(reason)}", facts[keys[0]].where, False, keys[0]
         shown = [key for key, fact in told.items() if _says_something(key, fact, facts, llama)]
         together = [key for key in shown if is_size(key)]
         if together:
@@ -64,6 +67,23 @@ def _said(facts: Mapping[str, Fact], llama: Mapping[str, Fact]) -> Said:
             if key not in together:
                 usual = _same(key, told[key], facts, llama)
                 yield entry.folder, f"{_label(key)}: {_show(told[key])}", told[key].where, usual, key
+
+
+def _unknown(facts: Mapping[str, Fact]) -> dict[tuple[str, str], list[str]]:
+    """Folder and reason -> the keys that cannot be told for it: a reason is said once under each title."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for entry in catalogue():
+        for key in entry.variant.keys:
+            if key in facts and facts[key].reason:
+                found.setdefault((entry.folder, facts[key].reason), []).append(key)
+    return found
+
+
+def _cut(reason: str) -> str:
+    """A reason as far as a reader of text wants it; the facts as data have it whole."""
+    parts = reason.split(SEPARATOR)
+    more = f"{SEPARATOR}and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    return SEPARATOR.join(parts[:_SHOWN]) + more
 
 
 def _norms(facts: Mapping[str, Fact], inside: bool) -> Said:
@@ -111,6 +131,8 @@ def _form(form: Mapping[str, Fact]) -> str:
 
 def _says_something(key: str, fact: Fact, facts: Mapping[str, Fact], llama: Mapping[str, Fact]) -> bool:
     """Whether a fact is worth a line: it is there, and if it is a factor, it is not the usual one."""
+    if key == "attention.scale" and not set(fact.fields) <= set(facts["attention.head_dim"].fields):
+        return True  # another field decides it, even where it comes to the usual
     if key in _FACTORS:
         return not _same(key, fact, facts, llama)
     return bool(fact.value) or (key in llama and llama[key].value != fact.value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Activation, Number
@@ -21,6 +22,8 @@ class MLP:
 
     ``gated``: it multiplies another projection; ``fused``: both come from one. ``size`` is the width between the
     projections, ``projections`` are those before and after, ``products`` the ids of the multiplications between.
+    ``before`` are the ones before, ``others`` what is multiplied by the activation's result, ``same`` as `Way` has it,
+    ``after`` the id of what the last one makes, its bias included.
     """
 
     fact: Activation
@@ -29,6 +32,10 @@ class MLP:
     size: Number
     projections: tuple[Projection, ...]
     products: frozenset[int] = frozenset()
+    before: tuple[Projection, ...] = ()
+    others: tuple[int, ...] = ()
+    same: Mapping[int, int] = field(default_factory=dict)
+    after: int | None = None
 
 
 def mlps(layer: Layer) -> list[MLP]:
@@ -70,20 +77,40 @@ def _inside(path: str, modules: set[str]) -> bool:
 def _around(layer: Layer, fact: Activation) -> MLP | None:
     """The MLP of an activation; None where no projection makes its operand or reads its result."""
     index = layer.model.index
-    before = walk_back(layer, fact.input).projections
+    way = walk_back(layer, fact.input)
+    before = way.projections
     after = walk_on(layer, fact.output)
     shape = index.nodes[fact.output].shape
     if not before or not after.projections or shape is None:
         return None
     factors = _factors(layer, fact)
-    others = [walk_back(layer, other).projections for _, other in factors]
+    ways = [walk_back(layer, other) for _, other in factors]
+    others = [each.projections for each in ways]
     gated = any(others)
     weights = {each.weight for other in others for each in other}
     fused = bool(weights & {each.weight for each in before})
     projections = {each.node.id: each for each in (*before, *(one for other in others for one in other))}
     projections |= {each.node.id: each for each in after.projections}
     products = frozenset(product for product, _ in factors)
-    return MLP(fact, gated, fused, shape[-1], tuple(projections.values()), products)
+    same = dict(way.same)
+    for each in ways:
+        same |= each.same
+    first = {each.node.id: each for each in (*before, *(one for other in others for one in other))}
+    made = after.projections[-1]
+    user = index.user(made.node) if made.bias else None
+    made_id = user.id if user is not None and user.op == "add" else made.node.id
+    return MLP(
+        fact,
+        gated,
+        fused,
+        shape[-1],
+        tuple(projections.values()),
+        products,
+        before=tuple(first.values()),
+        others=tuple(other for _, other in factors),
+        same=same,
+        after=made_id,
+    )
 
 
 def _factors(layer: Layer, fact: Activation) -> list[tuple[int, int]]:

@@ -74,8 +74,8 @@ def _before(model: Model, node: Node, found: Logits) -> Node | None:
     """The tensor before an operator that the way knows, which notes what it means."""
     capped = None if found.head is not None else softcap(model, node)
     if capped is not None:
-        tensor, found.softcap = capped
-        found.explained.update(model.reads(node))
+        tensor, found.softcap, inside = capped
+        found.explained |= inside
         return tensor
     if (product := scaled(model, node)) is not None:
         found.factors.append(product[1])
@@ -86,16 +86,16 @@ def _before(model: Model, node: Node, found: Logits) -> Node | None:
     return model.index.producer(node.args[0]) if node.op in _UNCHANGED else None
 
 
-def softcap(model: Model, node: Node) -> tuple[Node, Number] | None:
-    """The x and c of ``c * tanh(x / c)``."""
+def softcap(model: Model, node: Node) -> tuple[Node, Number, set[int]] | None:
+    """The x and c of ``c * tanh(x / c)``, and the ids of the two operators inside."""
     outer = scaled(model, node)
     if outer is None or node.op != "mul" or outer[0].op != "tanh":
         return None
     inner = model.index.producer(outer[0].args[0])
     parts = scaled(model, inner) if inner is not None else None
-    if parts is None or abs(float(unwrap(parts[1])) * float(unwrap(outer[1])) - 1) > 1e-9:
+    if inner is None or parts is None or abs(float(unwrap(parts[1])) * float(unwrap(outer[1])) - 1) > 1e-9:
         return None
-    return parts[0], outer[1]
+    return parts[0], outer[1], {outer[0].id, inner.id}
 
 
 def _activation(model: Model, node: Node) -> Node | None:

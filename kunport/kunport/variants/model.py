@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from kunport_codegen.expression import Scalar, fields_of, symbols_of, unwrap, walk
-from kunport_codegen.facts import Attention, Facts, Norm, Rope
+from kunport_codegen.facts import Activation, Attention, Facts, Norm, Rope
 from kunport_codegen.graph import Choice, Frame, Graph, Location, Node, refs
 from kunport_codegen.recognition.index import Index
 
@@ -16,8 +16,15 @@ from kunport.variants.fact import Fact
 
 _NUMBERED = re.compile(r"(.*)\.([A-Za-z_]*?)_?(\d+)$")
 # What a parameter may go through on its way to a product.
-VIEWS = ("transpose", "t", "T", "mT", "to", "reshape", "permute", "unsqueeze")
+TRANSPOSED = ("transpose", "t", "T", "mT", "to", "reshape", "permute", "unsqueeze")
 _INDEXED = re.compile(r"\[\d+\]")
+# Operators that leave every element as it is and in its order, or choose its type.
+VIEWS = frozenset(
+    (
+        *("reshape", "view", "transpose", "t", "T", "mT", "permute", "expand", "unsqueeze", "squeeze", "flatten"),
+        *("unflatten", "broadcast_to", "to", "type_as", "float"),
+    )
+)
 # Operators that mix tokens and cannot be told apart further where no recognised fact covers them.
 _MIXING = frozenset(("conv1d", "cumsum", "loop", "scaled_dot_product_attention", "logcumsumexp", "flex_attention"))
 # Operators that may mix tokens: a layer without any attention in which one stands is not called a layer without mixing.
@@ -60,9 +67,13 @@ class Model:
         self.graph, self.facts, self.index = graph, facts, Index(graph) if index is None else index
         every = [each for field in dataclasses.fields(facts) for each in getattr(facts, field.name)]
         self.covered = {node for each in every for node in each.nodes}
+        # A rotation or an activation is stated with what it belongs to, the others as they are.
+        self.stated = {node for each in every if not isinstance(each, Rope | Activation) for node in each.nodes}
         self.norm_of_output = {norm.output: norm for norm in facts.norms}
         self.rope_of_output = {rope.output: rope for rope in facts.ropes}
         self.paths = _paths(graph)
+        # Stack -> every call of one of its layers, in order.
+        self.runs: dict[str, list[tuple[int, Frame]]] = {}
         self.layers, self._layer_of_frame = _layers(self)
         self.outside: list[Node] = []
         # Behind what is not understood, nothing shows which results are used: then every node counts as used.
@@ -78,9 +89,29 @@ class Model:
         self.angles: dict[int, list[Node]] = {}
         self.rows: dict[str, list[Any]] = {}
         self.memo: dict[str, Any] = {}
+        self._still: dict[int, bool] = {}
         self._reads: dict[int, tuple[int, ...]] = {}
         self._chosen: dict[int, frozenset[str]] = {}
         self._switches: dict[str, tuple[str, ...]] = {}
+
+    def still(self, identifier: int) -> bool:
+        """Whether a tensor depends on sizes, the configuration and masks alone."""
+        pending, known = [identifier], self._still
+        while pending:
+            current = pending[-1]
+            node = self.index.nodes.get(current)
+            if current in known:
+                pending.pop()
+            elif node is None or node.op in ("input", "parameter", "loop", "unknown", "state"):
+                known[current] = False
+            else:
+                reads = self.reads(node)
+                missing = [each for each in reads if each not in known]
+                if missing:
+                    pending.extend(missing)
+                else:
+                    known[current] = all(known[each] for each in reads)
+        return known[identifier]
 
     def hides_norm(self, node: Node) -> bool:
         """Whether a node belongs to a norm that nobody recognised."""
@@ -159,7 +190,7 @@ class Model:
 
     def parameter(self, ref: object) -> str | None:
         """Path of the parameter that an operand is, a transposed or cast one included."""
-        node = self.index.strip(self.index.producer(ref), *VIEWS)
+        node = self.index.strip(self.index.producer(ref), *TRANSPOSED)
         return str(node.args[0]) if node is not None and node.op == "parameter" else None
 
     def reads_tokens(self, identifier: int) -> bool:
@@ -293,6 +324,7 @@ def _layers(model: Model) -> tuple[list[Layer], list[Layer | None]]:
         if found is not None:
             stack = stacks.setdefault(found[0], {})
             layer = stack.setdefault(found[1], Layer(model, *found, frame))
+            model.runs.setdefault(found[0], []).append((found[1], frame))
         layer_of.append(layer)
     ordered = sorted(stacks.values(), key=len, reverse=True)
     return [stack[number] for stack in ordered for number in sorted(stack)], layer_of

@@ -40,7 +40,7 @@ class Way:
         layers: indices of other layers that the tensor comes from.
         angles: nodes of cosines and sines that it depends on.
         unknown: a node on the way that is not understood; ``unread_norm`` one of a norm that was not recognised.
-        factors: numbers that it is multiplied by, behind which no norm undoes that.
+        factors: numbers that it is multiplied by, behind which no norm undoes that; ``scalings`` where.
         same: id -> id of the tensor whose elements it holds at the same places (a norm's result -> its input).
     """
 
@@ -56,6 +56,7 @@ class Way:
     unread_norm: Node | None = None
     same: dict[int, int] = field(default_factory=dict)
     factors: list[Number] = field(default_factory=list)
+    scalings: list[int] = field(default_factory=list)
     added: set[int] = field(default_factory=set)
 
     @property
@@ -176,6 +177,7 @@ def _note(layer: Layer, way: Way, node: Node, depth: int) -> None:
     elif node.op in ("mul", "div") and (parts := split_number(node, model.index.producer)) is not None:
         way.same[node.id] = parts[0].id
         if not depth and not way.norms and not model.index.constant(node.id):
+            way.scalings.append(node.id)
             way.factors.append(parts[1] if node.op == "mul" else combine("div", 1.0, parts[1]))
     elif node.op == "mul" and (scaled := _scaled(model, node)) is not None:
         way.same[node.id] = scaled.id
@@ -260,13 +262,14 @@ class Onward:
     """What follows an attention's result, up to the projections that read it.
 
     ``gates`` are products on the way, each with the other factor; ``differential`` is a difference of two parts of the
-    result.
+    result; ``same`` says of which tensor a product or a norm holds the elements at the same places.
     """
 
     projections: list[Projection] = field(default_factory=list)
     gates: list[tuple[Node, int]] = field(default_factory=list)
     norms: list[Norm] = field(default_factory=list)
     differential: Node | None = None
+    same: dict[int, int] = field(default_factory=dict)
 
 
 def walk_on(layer: Layer, start: int) -> Onward:
@@ -279,6 +282,7 @@ def walk_on(layer: Layer, start: int) -> Onward:
         current = pending.pop()
         if (norm := norm_of_input.get(current)) is not None:
             onward.norms.append(norm)
+            onward.same[norm.output] = norm.input
             if norm.output not in seen:
                 seen.update(norm.nodes)
                 pending.append(norm.output)
@@ -293,6 +297,7 @@ def walk_on(layer: Layer, start: int) -> Onward:
             if node.op == "sub":
                 subtracted.append(node)
             if node.op == "mul":
+                onward.same[node.id] = current
                 others = [each for each in model.reads(node) if each != current]
                 onward.gates.extend((node, each) for each in others if each not in seen)
             if node.op != "add" or model.parameter(node.args[1]) is not None:

@@ -126,7 +126,7 @@ def _norm_facts(
     for node in nodes:
         if model.hides_norm(node):
             path = model.paths[node.frame]
-            name = layer.inside(path) if layer is not None else path
+            name = (layer.inside(path) if layer is not None else path) or _call(model, node.frame)
             for key in (key for variant in variants for key in variant.keys):
                 found.setdefault(key.replace("NAME", name), model.opaque(node))
     return found
@@ -141,7 +141,12 @@ def _name(model: Model, norm: Norm, layer: Layer | None) -> str:
         path = owner
     elif norm.weight is not None and (module is None or module.children):
         path = norm.weight
-    return layer.inside(path) if layer is not None else path
+    return (layer.inside(path) if layer is not None else path) or _call(model, norm.frame)
+
+
+def _call(model: Model, frame: int) -> str:
+    """The name of the function that a norm without a module of its own is written in."""
+    return model.graph.frames[frame].name.rpartition(".")[2] or "forward"
 
 
 def _model_facts(model: Model, variants: list[Variant]) -> Facts:

@@ -27,7 +27,7 @@ class Stream:
 
     ``events`` are (place in the order of execution, letter); ``factors`` what branches are multiplied by, ``learned``
     whether parameters are among them; ``stretched`` whether the stream itself is multiplied; ``where`` the line of
-    the first addition; ``lost`` why the stream could not be followed; ``explained`` the products with parameters.
+    the first addition; ``lost`` why the stream could not be followed; ``explained`` the additions and the products.
     """
 
     where: Location
@@ -97,6 +97,7 @@ class _Follower:
                 if kept.id not in values:
                     self._put_off(kept, add)
                 self._event(add, "+")
+                self.found.explained.add(add.id)
                 if len(self.values) == 1 or self.found.where == self.layer.frame.where:
                     self.found.where = add.where
                 self.values.append(add.id)
@@ -144,6 +145,7 @@ class _Follower:
             parts = [self._strip(self.index.producer(operand)) for operand in node.args[:2]]
             if all(part is not None and self._reads(part) for part in parts):
                 self._event(node, "+")
+                self.found.explained.add(node.id)
                 return [each for part in parts if part is not None for each in self._summands(part)]
         return [node]
 
@@ -158,6 +160,7 @@ class _Follower:
                     self._event(node, "N")
             elif (product := scaled(self.model, node)) is not None:
                 self.found.factors.append(product[1])
+                self.found.explained.add(node.id)
                 inner = self._strip(product[0])
             elif (inner := self._learned(node)) is not None:
                 self.found.learned = True
@@ -176,6 +179,10 @@ class _Follower:
             elif (value := self._normed(each.id)) is not None:
                 self._event(each, "N")
                 read.add(value)
+            elif (first := self._normed_first(each.id)) is not None:
+                self._event(each, "N")
+                if self.index.user(first) is None:
+                    self.found.lost = f"a branch normalises again what others read ({each.where})"
         self._parts(node, inside)
         return read
 
@@ -223,18 +230,27 @@ class _Follower:
         node = self._strip(self.index.nodes.get(norm.input)) if norm is not None else None
         return node.id if node is not None and node.id in self.values else None
 
+    def _normed_first(self, output: int) -> Node | None:
+        """The norm of the stream whose result a norm reads; None for what is no norm, or of something else."""
+        norm = self.norms.get(output)
+        node = self._strip(self.index.nodes.get(norm.input)) if norm is not None else None
+        again = node is not None and (self._normed(node.id) is not None or self._normed_first(node.id) is not None)
+        return node if again else None
+
     def _unscaled(self, node: Node) -> Node:
         """A value of the stream that is multiplied before more is added to it; any other node itself."""
-        start, turned = node, False
+        start, turned, passed = node, False, list[int]()
         while node.id not in self.values and node.id not in self.norms:
             product = scaled(self.model, node)
             inner = self._strip(product[0]) if product is not None else self._learned(node)
             if inner is None:
                 break
             turned = turned or product is None or unwrap(product[1]) != 1
+            passed.append(node.id)
             node = inner
         kept = node.id in self.values or self._normed(node.id) is not None
         self.found.stretched = self.found.stretched or (turned and kept)
+        self.found.explained.update(passed if kept else ())
         return node if kept else start
 
     def _learned(self, node: Node) -> Node | None:

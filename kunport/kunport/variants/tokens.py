@@ -9,7 +9,7 @@ from kunport_codegen.facts import Norm, Number
 from kunport_codegen.graph import Location, Node, Ref
 
 from kunport.variants.fact import Fact
-from kunport.variants.model import Model
+from kunport.variants.model import VIEWS, Model
 from kunport.variants.stream import entry, scaled
 
 
@@ -19,7 +19,8 @@ class Embedded:
 
     ``tokens`` is the look-up by token ids, ``factors`` what its result is multiplied by, ``norms`` what normalises it;
     ``positions`` the node that makes positions and how; ``unknown`` a node that is not understood; ``explained`` the
-    ids of the look-ups.
+    ids of the look-ups, the factors and the additions of positions,
+    ``by_position`` those of look-ups by position.
     """
 
     tokens: Node | None
@@ -28,6 +29,7 @@ class Embedded:
     positions: tuple[str, Location] | None
     unknown: Node | None
     explained: set[int] = field(default_factory=set)
+    by_position: set[int] = field(default_factory=set)
 
 
 def embedded(model: Model) -> Embedded:
@@ -39,7 +41,9 @@ def embedded(model: Model) -> Embedded:
 
 
 def _read(model: Model) -> Embedded:
-    start = entry(model.layers[0]) if model.layers else None
+    called = model.runs[model.layers[0].stack] if model.layers else []
+    first = min(called, key=lambda run: run[1].id)[0] if called else None
+    start = next((entry(layer) for layer in model.layers if layer.number == first), None)
     nodes = [] if start is None else [each for each in model.index.ancestors(start) if model.layer_of(each) is None]
     hidden = (node for node in nodes if node.op == "unknown" or model.hides_norm(node))
     found = Embedded(None, [], [], None, next(hidden, None))
@@ -50,25 +54,31 @@ def _read(model: Model) -> Embedded:
                 found.explained.add(found.tokens.id)  # another look-up by the same ids is another thing
             else:
                 found.explained.add(node.id)
+                found.by_position.add(node.id)
                 computed = model.index.constant(node.args[1].id)
                 found.positions = "sinusoidal" if computed else "learned", node.where
         elif node.op in ("cos", "sin") and found.positions is None:
             found.positions = "sinusoidal", node.where
-        elif node.op == "add" and found.tokens is not None and (kind := _added(model, node, found.tokens)) is not None:
+        elif node.op == "add" and found.tokens is not None and (kind := _added(model, node, found)) is not None:
             found.positions = found.positions or (kind, node.where)
+            found.explained.add(node.id)
         elif (product := scaled(model, node)) is not None and _holds_tokens(found, product[0]):
             found.factors.append((product[1], node.where))
+            found.explained.add(node.id)
         elif (norm := model.norm_of_output.get(node.id)) is not None:
             found.norms.append(norm)
     return found
 
 
-def _added(model: Model, node: Node, tokens: Node) -> str | None:
+def _added(model: Model, node: Node, found: Embedded) -> str | None:
     """What is added to the embedding, where that is no part of it: positions, by what they are made of."""
     for one, other in (node.args[:2], node.args[1::-1]):
-        if isinstance(one, Ref) and isinstance(other, Ref) and tokens in model.index.ancestors(one.id):
+        if isinstance(one, Ref) and isinstance(other, Ref) and found.tokens in model.index.ancestors(one.id):
             made = {each.op for each in model.index.ancestors(other.id)}
             if "input" in made:
+                looked_up = model.index.strip(model.index.producer(other), *VIEWS)
+                if looked_up is not None and looked_up.id in found.by_position and found.positions is not None:
+                    return found.positions[0]
                 return None
             return "learned" if "parameter" in made else "sinusoidal" if made & {"sin", "cos"} else None
     return None

@@ -78,7 +78,11 @@ def _variant(key: str) -> str:
 def verdict(description: Description) -> str:
     """Whether every operation is understood, as a sentence."""
     if description.understood:
-        return "Understood: every operation."
+        opaque = {key for key, fact in description.facts.walk() if fact.reason} if description.facts is not None else ()
+        if not opaque:
+            return "Understood: every operation."
+        many = f"{len(opaque)} facts are" if len(opaque) > 1 else "one fact is"
+        return f"Every operation is read, but {many} not known."
     count = len(description.unknowns)
     return f"{description.architecture} cannot be ported yet: {count} thing{'s' if count > 1 else ''} in the way."
 

@@ -8,8 +8,10 @@ is `interleaved`. Read by following the row numbers of the weight to the heads.
 
 from __future__ import annotations
 
+import numpy as np
 from kunport_codegen.expression import unwrap
 
+from kunport.variants.claims.places import follow
 from kunport.variants.fact import Fact
 from kunport.variants.paths import Rows, Site, Way, part_rows
 from kunport.variants.variant import Example, Found, Variant
@@ -32,12 +34,27 @@ def read(site: Site) -> Found:
     if not fused or (len(fused) == 2 and not owners[1] & owners[2]):
         yield KEY, model.fact("separate", where)
         return
-    order = "kv" if len(fused) == 2 else _order(site, ways, [fact.query, fact.key, fact.value])
+    if len(fused) == 2:
+        order = "kv" if _apart(site, owners[1] & owners[2]) else None
+    else:
+        order = _order(site, ways, [fact.query, fact.key, fact.value])
     if order is None:
-        reason = f"{where}: the rows of a weight that several operands share cannot be followed"
+        reason = f"{where}: the rows of a weight that several operands share cannot be followed, or serve several"
         yield KEY, Fact(None, where, reason=reason)
     else:
         yield KEY, model.fact(order, where)
+
+
+def _apart(site: Site, weights: set[str]) -> bool:
+    """Whether keys and values use different rows of the weights that they share."""
+    found = []
+    for way, tensor in ((site.key, site.fact.key), (site.value, site.fact.value)):
+        places = follow(site.layer.model, tensor, [each.node.id for each in way.projections], way.same)
+        if places is None:
+            return False
+        mine = [at for at, each in enumerate(way.projections) if each.weight in weights]
+        found.append(set(places.columns[np.isin(places.sources, mine)].tolist()))
+    return not found[0] & found[1]
 
 
 def _order(site: Site, fused: list[Way], tensors: list[int]) -> str | None:

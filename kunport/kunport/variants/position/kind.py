@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kunport.variants.fact import Fact
 from kunport.variants.paths import Site
+from kunport.variants.rotations import differing
 from kunport.variants.tokens import embedded_positions
 from kunport.variants.variant import Example, Found, Variant
 
@@ -19,7 +20,9 @@ SWITCHES = r"nope|no_rope|use_rope|rotary|alibi|position_embedding_type"
 def read(site: Site) -> Found:
     """The kind; opaque where a query depends on cosines and sines in no way that recognition knows."""
     model, where = site.layer.model, site.fact.where
-    if site.query.ropes:
+    if different := differing(site):
+        yield KEY, Fact(None, where, reason=f"{where}: {different}")
+    elif site.query.ropes:
         yield KEY, model.fact("rope", site.query.ropes[0].where, SWITCHES)
     elif site.query.angles or site.key.angles:
         node = (site.query.angles or site.key.angles)[0]

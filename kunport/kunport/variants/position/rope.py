@@ -13,9 +13,10 @@ from kunport_codegen.expression import Scalar, symbols_of, unwrap
 from kunport_codegen.facts import RopeTable
 from kunport_codegen.recognition.tables import frequencies_of
 
-from kunport.variants.fact import depending
+from kunport.variants.fact import Fact, depending
 from kunport.variants.model import Model
 from kunport.variants.paths import Site
+from kunport.variants.rotations import differing
 from kunport.variants.variant import ABSENT, Example, Found, Variant
 
 KEYS = {
@@ -27,7 +28,11 @@ KEYS = {
 
 
 def read(site: Site) -> Found:
-    """The four of the query's rotation; nothing without one, opaque for one that is not recognised."""
+    """The four of the rotation; nothing without one, opaque where it is not recognised, or queries and keys differ."""
+    if different := differing(site):
+        where = site.fact.where
+        yield from ((key, Fact(None, where, reason=f"{where}: {different}")) for key in KEYS)
+        return
     if not site.query.ropes:
         hidden = [*site.query.angles, *site.key.angles][:1]
         yield from ((key, site.layer.model.opaque(node)) for node in hidden for key in KEYS)

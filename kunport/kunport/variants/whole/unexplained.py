@@ -1,32 +1,50 @@
 """What a layer, or the model outside of its layers, computes that no other key states.
 
-`[]` where every operator that applies a parameter, and every other one that does more than add and move elements,
-belongs to something that has a name here. Otherwise the fact is opaque, and its reason names those that do not, with
-their lines: a behaviour that is not recognised is said to be there.
+`[]` where every operator belongs to something that has a name here, but for views of a tensor, casts, and what depends
+on sizes and masks alone. Otherwise the fact is opaque, and its reason names all that do not, with their lines: a
+behaviour that is not recognised is said to be there. Layers that run in another way than each once, in order, are named
+as well, and rotations by the negative angle.
 """
 
 from __future__ import annotations
 
-from kunport_codegen.graph import Node
+from collections.abc import Iterator
 
-from kunport.variants.claims import unexplained
+from kunport_codegen.graph import Location, Node
+
+from kunport.variants.claims import silencing, unexplained
+from kunport.variants.claims.runs import irregular_runs
 from kunport.variants.fact import Fact
 from kunport.variants.model import Layer, Model
+from kunport.variants.paths import sites
+from kunport.variants.rotations import backwards
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "unexplained"
-_NAMED = 8  # lines that a reason names
+PROBLEM = "no fact states what these do: "  # before the lines
+SEPARATOR = "; "  # between them
 
 
 def read(model: Model, layer: Layer | None) -> Found:
     """Nothing left, or what is."""
-    nodes = unexplained(model, layer)
-    if not nodes:
-        yield KEY, Fact([], layer.frame.where if layer is not None else model.graph.modules[""].where)
+    lines = list(dict.fromkeys(f"{what} ({where})" for what, where in _left(model, layer)))
+    if not lines:
+        where = layer.frame.where if layer is not None else model.graph.modules[""].where
+        yield KEY, model.fact([], where, "", *silencing(model, layer))
         return
-    lines = list(dict.fromkeys(f"{_name(model, layer, node)} ({node.where})" for node in nodes))
-    more = f" and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
-    yield KEY, Fact(None, nodes[0].where, reason=f"no fact states what these do: {', '.join(lines[:_NAMED])}{more}")
+    where = next(where for _, where in _left(model, layer))
+    yield KEY, Fact(None, where, reason=PROBLEM + SEPARATOR.join(lines))
+
+
+def _left(model: Model, layer: Layer | None) -> Iterator[tuple[str, Location]]:
+    """What is not explained, and where."""
+    for node in unexplained(model, layer):
+        yield _name(model, layer, node), node.where
+    if layer is None:
+        yield from irregular_runs(model)
+        return
+    for site in sites(layer):
+        yield from (("a rotation by the negative angle", rope.where) for rope in backwards(site))
 
 
 def _name(model: Model, layer: Layer | None, node: Node) -> str:
