@@ -16,8 +16,11 @@ from kunport.variants.model import VIEWS, Layer
 
 def of_mlps(layer: Layer) -> Iterator[int]:
     """The MLP that is stated, and those like it; beside experts every one, since they are stated as shared experts."""
-    found = mlps(layer)
+    found, multiplied = mlps(layer), set[int]()
     for each in found:
+        if each.products & multiplied:  # the other half of one that is stated, activated as well
+            continue
+        multiplied |= each.products
         if layer.router_parts or _form(each) == _form(found[0]):
             yield from of_products(layer.model, each.projections)
             yield from each.products

@@ -1,0 +1,161 @@
+"""A model in which one thing is changed: a stated fact says so, or `unexplained` names the line."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from kunport.analysis import analyze
+from kunport.variants import read_facts
+
+SOURCE = """
+from dataclasses import dataclass
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+@dataclass
+class Config:
+    vocab: int = 60
+    width: int = 32
+    heads: int = 4
+    groups: int = 2
+    depth: int = 3
+    eps: float = 1e-5
+
+
+class Norm(nn.Module):
+    def __init__(self, width, eps):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
+
+    def forward(self, x):
+        y = x.float()
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps)
+        return self.weight * y.to(x.dtype)
+
+
+def turned(x, cos, sin):
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+class Block(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.heads, self.groups, self.size = config.heads, config.groups, config.width // config.heads
+        self.first, self.second = Norm(config.width, config.eps), Norm(config.width, config.eps)
+        self.q, self.o = (nn.Linear(config.width, config.width, bias=False) for _ in range(2))
+        self.k, self.v = (nn.Linear(config.width, self.groups * self.size, bias=False) for _ in range(2))
+        self.gate, self.up = (nn.Linear(config.width, 64, bias=False) for _ in range(2))
+        self.down = nn.Linear(64, config.width, bias=False)
+
+    def attend(self, x, cos, sin):
+        b, t, _ = x.shape
+        q = self.q(x).view(b, t, -1, self.size).transpose(1, 2)
+        k, v = (each(x).view(b, t, -1, self.size).transpose(1, 2) for each in (self.k, self.v))
+        q = turned(q, cos, sin)
+        k = turned(k, cos, sin)
+        # heads
+        k, v = (each.repeat_interleave(self.heads // self.groups, dim=1) for each in (k, v))
+        mask = torch.full((t, t), float("-inf"), device=x.device).triu(1)
+        weights = torch.softmax(q @ k.transpose(-2, -1) * self.size**-0.5 + mask, dim=-1)
+        y = (weights @ v).transpose(1, 2).reshape(b, t, -1)
+        # attended
+        return self.o(y)
+
+    def forward(self, x, start, cos, sin):
+        h = self.first(x)
+        # normed
+        x = x + self.attend(h, cos, sin)
+        h = self.second(x)
+        gate, up = self.gate(h), self.up(h)
+        # halves
+        return x + self.down(F.silu(gate) * up)
+
+
+class Model(nn.Module):
+    def __init__(self, config: Config):
+        super().__init__()
+        self.size = config.width // config.heads
+        self.tokens = nn.Embedding(config.vocab, config.width)
+        self.blocks = nn.ModuleList([Block(config) for _ in range(config.depth)])
+        self.norm = Norm(config.width, config.eps)
+        self.head = nn.Linear(config.width, config.vocab, bias=False)
+
+    def forward(self, tokens):
+        x = start = self.tokens(tokens)
+        # embedded
+        angles = torch.outer(
+            torch.arange(tokens.shape[1], device=x.device),
+            10000.0 ** (-torch.arange(0, self.size, 2, device=x.device) / self.size),
+        )
+        cos, sin = (torch.cat((each, each), -1).to(x.dtype) for each in (angles.cos(), angles.sin()))
+        for block in self.blocks:
+            x = block(x, start, cos, sin)
+        # last
+        return self.head(self.norm(x))
+"""
+SHIFTED = "torch.cat((torch.zeros_like({0}[:, :1]), {0}[:, :-1]), dim=1)"
+# What is changed -> the text that is replaced, and by what; a mark is replaced by a statement.
+CHANGES = {
+    "a shift of tokens": ("# normed", f"h = {SHIFTED.format('h')}"),
+    "a shift of half of a token": ("# normed", f"h = torch.cat(({SHIFTED.format('h')}[..., :16], h[..., 16:]), -1)"),
+    "a shift of the MLP's half": ("# halves", f"up = {SHIFTED.format('up')}"),
+    "a shifted embedding": ("# embedded", f"x = x + {SHIFTED.format('x')}"),
+    "a shift of keys": ("# heads", "k = torch.cat((k[:, :, :1], k[:, :, :-1]), dim=2)"),
+    "halves of queries changed": ("# heads", "q = torch.cat((q[..., 4:], q[..., :4]), dim=-1)"),
+    "a query that grows": (
+        "# heads",
+        "q = q * torch.log(torch.arange(t, device=x.device) / 512.0).clamp(min=1.0)[:, None]",
+    ),
+    "a value that is rotated": ("# heads", "v = turned(v, cos, sin)"),
+    "a value that is scaled": ("# heads", "v = v * 0.5"),
+    "a value with the key": ("# heads", "v = v + k"),
+    "a value that is the key": ("(self.k, self.v))", "(self.k, self.k))"),
+    "keys without rotation": ("        k = turned(k, cos, sin)\n", ""),
+    "keys by other angles": ("k = turned(k, cos, sin)", "k = turned(k, cos * cos - sin * sin, 2 * sin * cos)"),
+    "the negative angle": ("for each in (angles.cos(), angles.sin())", "for each in (angles.cos(), -angles.sin())"),
+    "heads repeated in turn": ("repeat_interleave(self.heads // self.groups, dim=1)", "repeat(1, 2, 1, 1)"),
+    "a result turned round": ("# attended", "y = torch.cat((y[..., 8:], y[..., :8]), dim=-1)"),
+    "one more in the MLP": ("# halves", "up = up + 1"),
+    "half of the MLP": ("# halves", "up = up * 0.5"),
+    "a negative gate": ("# halves", "gate = -gate"),
+    "an activation more": ("# halves", "up = F.silu(up)"),
+    "an embedding and one": ("# embedded", "x = x + 1.0"),
+    "the next token's embedding": ("self.tokens(tokens)", "self.tokens(tokens + 1)"),
+    "the embedding again": ("# normed", "h = h + start"),
+    "the embedding at the end": ("# last", "x = x + start"),
+    "a norm of a norm": ("h = self.second(x)", "h = self.second(h)"),
+    "a norm twice": ("h = self.first(x)", "h = self.first(self.first(x))"),
+    "layers from the last": ("in self.blocks:", "in reversed(self.blocks):"),
+    "layers twice": ("in self.blocks:", "in list(self.blocks) * 2:"),
+    "a weight less one": ("self.weight * y", "(self.weight - 1) * y"),
+    "a weight squared": ("self.weight * y", "self.weight * self.weight * y"),
+    "a norm in float16": ("x.float()", "x.to(torch.float16)"),
+}
+
+
+@cache
+def _read(change: str = "") -> list[tuple[str, str, object]]:
+    source = SOURCE
+    if change:
+        old, new = CHANGES[change]
+        assert old in source
+        source = source.replace(old, new)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "model.py")
+        path.write_text(source)
+        facts = read_facts(analyze(path).graph)
+    return [(key, fact.status, fact.value) for key, fact in facts.walk()]
+
+
+def test_the_model_itself_is_explained():
+    assert [key for key, status, _ in _read() if status == "opaque"] == []
+    assert [value for key, _, value in _read() if key == "unexplained"] == [[], []]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_stated_or_named(change):
+    assert _read(change) != _read()
