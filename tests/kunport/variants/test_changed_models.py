@@ -59,7 +59,7 @@ class Block(nn.Module):
         k = turned(k, cos, sin)
         # heads
         k, v = (each.repeat_interleave(self.heads // self.groups, dim=1) for each in (k, v))
-        mask = torch.full((t, t), float("-inf"), device=x.device).triu(1)
+        mask = torch.full((t, t), float("-inf"), dtype=x.dtype, device=x.device).triu(1)
         weights = torch.softmax(q @ k.transpose(-2, -1) * self.size**-0.5 + mask, dim=-1)
         y = (weights @ v).transpose(1, 2).reshape(b, t, -1)
         # attended
