@@ -10,6 +10,7 @@ tiny-DTYPE-torch, -eager, -graphs   greedy tokens of a tiny Llama by references 
                                     by kernels, by kernels in graphs
 eager, graphs, served               a Llama of 1.2 billion parameters in bfloat16, 256 requests of 256 tokens in and
                                     128 out: output tokens a second, warm; `served` in a process beside the caller's
+workers, apart                      the same with the worker in a process of its own; `apart`: and the engine in a third
 graphs-64, graphs-128               the same at pages of 64 and 128
 steps, steps-64                     where a step's time goes: kernels of the device, parts of the host; then the same
                                     without kunport's short way for decode steps
@@ -28,6 +29,8 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from step_parts import device_parts, go_the_long_way, host_parts
 
 TINY = [f"tiny-{dtype}-{how}" for dtype in ("float32", "bfloat16") for how in ("torch", "eager", "graphs")]
 LARGE = ["graphs", "graphs-64", "graphs-128", "eager", "served", "workers", "apart", "steps", "probe"]
@@ -146,9 +149,9 @@ def _job(stage: str, output: Path) -> dict[str, Any]:
     engine.collective_rpc("kunport_operators", kwargs={"clear": True})
     lines += _rates(engine)
     if stage.startswith("steps"):
-        lines += _device_profile(engine) + _host_parts(engine)
-        _go_the_long_way(engine)
-        return {"lines": [*lines, "without the short way:", *_rates(engine), *_host_parts(engine)]}
+        lines += device_parts(engine, _generate) + host_parts(engine, _generate)
+        go_the_long_way(engine)
+        return {"lines": [*lines, "without the short way:", *_rates(engine), *host_parts(engine, _generate)]}
     return {"lines": lines + _account(engine)}
 
 
@@ -176,7 +179,7 @@ def _tiny(stage: str, output: Path) -> dict[str, Any]:
     begin = time.perf_counter()
     engine = _engine("tiny", output, dtype, eager=not stage.endswith("graphs"))
     if stage.endswith("-torch"):
-        _go_the_long_way(engine)
+        go_the_long_way(engine)
     lines = [f"started in {time.perf_counter() - begin:.0f} s"]
     sampling = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True, detokenize=False, logprobs=0)
     draw = random.Random(0)
@@ -268,109 +271,6 @@ def _account(engine: Any) -> list[str]:
     return lines + [
         f"{count} x {reason}" for reason, count in reasons.most_common(5) if "no implementation" not in reason
     ]
-
-
-def _device_profile(engine: Any) -> list[str]:
-    """The kernels of a decode step: those of 33 tokens an answer less those of one."""
-    steps = 32
-    first, whole = _kernels(engine, 1), _kernels(engine, steps + 1)
-    rows = []
-    for name, (microseconds, count) in whole.items():
-        before, earlier = first.get(name, (0.0, 0))
-        rows.append(((microseconds - before) / steps, (count - earlier) / steps, name))
-    rows.sort(reverse=True)
-    lines = [
-        f"device, busy: prompts {sum(each for each, _ in first.values()) / 1e3:.1f} ms, "
-        f"a decode step {sum(each for each, _, _ in rows) / 1e3:.3f} ms"
-    ]
-    lines += [f"{each:9.1f} us a step, {count:6.1f} x {name[:110]}" for each, count, name in rows[:18]]
-    prompts = sorted(first.items(), key=lambda row: -row[1][0])[:9]
-    return lines + [f"{each / 1e3:9.1f} ms in prompts, {count} x {name[:110]}" for name, (each, count) in prompts]
-
-
-def _kernels(engine: Any, tokens: int) -> dict[str, tuple[float, int]]:
-    """Kernel -> its microseconds and launches."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as found:
-        _generate(engine, 5, tokens)
-        torch.cuda.synchronize()
-    return {each.key: (each.self_device_time_total, each.count) for each in found.key_averages()}
-
-
-def _host_parts(engine: Any) -> list[str]:
-    """Milliseconds of each part of a step, measured by a clock around it, in steps of a full batch of decodes."""
-    spent: dict[str, float] = Counter()
-    parts = _parts(engine)
-    for owner, name in parts:
-        _clock(owner, name, spent)
-    core = engine.llm_engine.engine_core.engine_core
-    steps: list[dict[str, float]] = []
-    step = core.step_fn
-
-    def counted() -> Any:
-        spent.clear()
-        begin = time.perf_counter()
-        result = step()
-        steps.append({**spent, "step": time.perf_counter() - begin})
-        return result
-
-    core.step_fn = counted
-    begin = time.perf_counter()
-    _generate(engine, 6, 64)
-    wall = time.perf_counter() - begin
-    core.step_fn = step
-    for owner, name in parts:
-        delattr(owner, name)
-    decodes = steps[20:60]  # prompts are behind them, the last tokens are not reached
-    means = {name: sum(each.get(name, 0.0) for each in decodes) / len(decodes) for name in decodes[0]}
-    cells = ", ".join(f"{name} {1e3 * mean:.2f}" for name, mean in means.items())
-    return [f"host, ms a step: {cells}", f"{len(steps)} steps in {wall:.3f} s"]
-
-
-def _parts(engine: Any) -> list[tuple[Any, str]]:
-    core = engine.llm_engine.engine_core.engine_core
-    runner = core.model_executor.driver_worker.worker.model_runner
-    inside = ("_update_states", "_prepare_inputs", "_prepare_input_ids", "_get_slot_mappings")
-    inside += ("_determine_batch_execution_and_padding", "_build_attention_metadata", "_preprocess")
-    inside += ("_model_forward", "_sample", "_bookkeeping_sync")
-    return [
-        (core.scheduler, "schedule"),
-        (core.scheduler, "update_from_output"),
-        (core.model_executor, "execute_model"),
-        (core.model_executor, "sample_tokens"),
-        *((runner, name) for name in inside),
-        (runner.model, "compute_logits"),
-        (runner.prepare_inputs_event, "synchronize"),
-        (engine.llm_engine.output_processor, "process_outputs"),
-    ]
-
-
-def _clock(owner: Any, name: str, spent: dict[str, float]) -> None:
-    """Have a method add the time that it takes to `spent`."""
-    method = getattr(owner, name)
-
-    def clocked(*arguments: Any, **options: Any) -> Any:
-        begin = time.perf_counter()
-        try:
-            return method(*arguments, **options)
-        finally:
-            spent[name] += time.perf_counter() - begin
-
-    setattr(owner, name, clocked)
-
-
-def _go_the_long_way(engine: Any) -> None:
-    """Leave kunport's decode steps aside, in the scheduler and in the model runner."""
-    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
-
-    core = engine.llm_engine.engine_core.engine_core
-    core.scheduler._plain_engine = False
-    runner = core.model_executor.driver_worker.worker.model_runner
-    runner._same_batch = lambda _: False
-    for name in ("_prepare_inputs", "_prepare_input_ids", "_bookkeeping_sync"):
-        setattr(runner, name, getattr(GPUModelRunner, name).__get__(runner))
 
 
 if __name__ == "__main__":
