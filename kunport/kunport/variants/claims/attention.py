@@ -10,7 +10,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Ref, refs
 from kunport_codegen.recognition.rules import Array
 
-from kunport.variants.claims.places import Places, follow
+from kunport.variants.claims.places import Places, follow, moved
 from kunport.variants.claims.products import of_gate, of_parameters, of_products
 from kunport.variants.gates import gate_of
 from kunport.variants.model import Model
@@ -45,7 +45,10 @@ def of_site(site: Site) -> Iterator[int]:
 def _of_way(site: Site, way: Way, tensor: int) -> Iterator[int]:
     """The moves from the projections to an operand, if they put whole heads side by side and keep each token."""
     model = site.layer.model
-    places = follow(model, tensor, [each.node.id for each in way.projections], way.same) if way.projections else None
+    sources = [each.node.id for each in way.projections]
+    if not sources or not moved(model, tensor, sources, way.same):
+        return
+    places = follow(model, tensor, sources, way.same)
     if places is None or places.tokens.ndim != 4:
         return
     tokens = _rows(model, way.projections)
@@ -89,9 +92,9 @@ def _of_result(site: Site, after: Projection) -> Iterator[int]:
     model, fact = site.layer.model, site.fact
     read = _operand(model, after)
     shape = [unwrap(size) for size in model.index.nodes[fact.output].shape or ()]
-    if read is None or len(shape) != 4:
+    same = site.onward.same
+    if read is None or len(shape) != 4 or not moved(model, read, [fact.output], same):
         return
-    same = dict(site.onward.same)
     places = follow(model, read, [fact.output], same)
     if places is None:
         return

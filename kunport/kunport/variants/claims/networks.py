@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from kunport_codegen.expression import unwrap
 
-from kunport.variants.claims.places import follow
+from kunport.variants.claims.places import follow, moved
 from kunport.variants.claims.products import of_gate, of_products
 from kunport.variants.feedforward import MLP, mlps
 from kunport.variants.gates import gate_of_mlp
@@ -38,7 +38,9 @@ def _moves(layer: Layer, mlp: MLP) -> Iterator[int]:
     """What takes the halves of one projection apart, if every token keeps its own and a half is a half."""
     sources = [each.node.id for each in mlp.before]
     for half in (mlp.fact.input, *mlp.others):
-        places = follow(layer.model, half, sources, mlp.same) if sources else None
+        if not sources or not moved(layer.model, half, sources, mlp.same):
+            continue
+        places = follow(layer.model, half, sources, mlp.same)
         if places is None:
             continue
         shape, columns = places.tokens.shape, places.columns.reshape(-1, places.columns.shape[-1])
@@ -61,12 +63,12 @@ def of_sums(layer: Layer) -> Iterator[int]:
     model = layer.model
     made = {fact.output for fact in layer.facts.get("Experts", [])}
     made |= {each.after for each in mlps(layer) if each.after is not None}
-    moved = set(made)
+    reached = set(made)
     for node in layer.nodes:
         reads = [each for each in model.reads(node) if not model.still(each)]
         if node.op == "add":
-            if len(reads) == 2 and all(each in moved for each in reads):
-                moved.add(node.id)
+            if len(reads) == 2 and all(each in reached for each in reads):
+                reached.add(node.id)
                 yield node.id
-        elif (node.op in VIEWS or node.op == "mul") and any(each in moved for each in reads):
-            moved.add(node.id)
+        elif (node.op in VIEWS or node.op == "mul") and any(each in reached for each in reads):
+            reached.add(node.id)

@@ -50,6 +50,21 @@ class Places:
         return math.prod(shape) == count and bool(np.all(self.tokens == np.arange(count).reshape(shape)))
 
 
+def moved(model: Model, wanted: int, sources: Iterable[int], same: Mapping[int, int]) -> bool:
+    """Whether an operator between some tensors and one made of them moves elements; arguments as `follow` has them."""
+    pending, seen = [wanted], set(sources)
+    while pending:
+        current = pending.pop()
+        node = model.index.nodes.get(current)
+        if node is None or current in seen or model.still(current):
+            continue
+        if node.op in _MOVES and current not in same:
+            return True
+        seen.add(current)
+        pending.extend([same[current]] if current in same else model.reads(node))
+    return False
+
+
 def follow(model: Model, wanted: int, sources: Iterable[int], same: Mapping[int, int]) -> Places | None:
     """Where the elements of a tensor come from; None where that cannot be told.
 
