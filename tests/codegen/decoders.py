@@ -28,6 +28,7 @@ class Decoder:
         projections: ``separate``, ``fused`` (query, key, value), ``grouped`` (by key-value head), ``reversed`` (value first).
         gate: ``separate``, ``fused``, ``swapped`` (up first), ``woven`` (rows of both in turn) or ``none`` (a plain MLP).
         query_norm: ``head``, ``full`` or "" for none.
+        plain: whether the first layer's MLP is of another class, one without a gate.
         windows, rotated: by layer, whether it has a window, and whether it rotates; they also give the number of layers.
     """
 
@@ -39,6 +40,7 @@ class Decoder:
     query_norm: str = ""
     windows: tuple[bool, ...] = (False, False, False)
     rotated: tuple[bool, ...] = (True, True, True)
+    plain: bool = False
     style: str = "half"
     rotary_dim: int = 4
     kv_heads: int = 2
@@ -63,6 +65,7 @@ class Decoder:
             "rms_norm_eps": 1e-3,
             "sliding_window": 3,
             "layer_types": ["sliding_attention" if window else "full_attention" for window in self.windows],
+            "plain_layers": [int(self.plain and not index) for index in range(len(self.windows))],
             "no_rope_layers": [int(rotated) for rotated in self.rotated],
             "attention_bias": self.bias,
             "residual_multiplier": 0.5,
@@ -292,8 +295,9 @@ def _repeated(x: Tensor, groups: int) -> Tensor:
 
 def _mlp(it: ModelBuilder, layer: str, x: Tensor) -> Tensor:
     path, hidden_size, size = f"{layer}.mlp", it.size("hidden_size"), it.size("intermediate_size")
-    with it.module(path, "TinyMLP", x=x):
-        if it.decoder.gate == "none":
+    plain = it.decoder.plain and layer.endswith(".0")
+    with it.module(path, "TinyPlainMLP" if plain else "TinyMLP", x=x):
+        if it.decoder.gate == "none" or plain:
             inner = _activated(it, path, it.linear(f"{path}.up_proj", x, size, hidden_size))
         else:
             gate, up = _gate_and_up(it, path, x)

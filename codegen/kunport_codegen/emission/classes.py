@@ -14,7 +14,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import NO_RESIDUAL, POSITIONS, Op
 from kunport_codegen.lowering.layers import LayerList
-from kunport_codegen.lowering.structure import Body
+from kunport_codegen.lowering.structure import Body, bodies
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ def class_sources(model: LoweredModel, steps: Iterable[Op]) -> list[ClassSource]
 
 
 def _collect(model: LoweredModel, body: Body, optional: set[int], found: dict[str, ClassSource]) -> None:
-    for child in body.children().values():
+    for child in (inner for step in body.steps for inner in bodies(step)):
         _collect(model, child, set(), found)
     source = _class_source(model, body, optional)
     if found.setdefault(source.name, source) != source:

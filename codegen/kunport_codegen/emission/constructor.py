@@ -11,7 +11,7 @@ from kunport_codegen.expression import Expr, Scalar, fields_of, symbols_of
 from kunport_codegen.graph import DType
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import Op, basename
-from kunport_codegen.lowering.members import QUANT, Choice, Item, Member, Name, Value
+from kunport_codegen.lowering.members import QUANT, Choice, Item, Member, Name, Own, Value
 from kunport_codegen.lowering.structure import Body
 
 
@@ -97,7 +97,7 @@ class Constructor:
         if step.name == "call" and step.member is not None:
             return [(step.member.name, step.member)]
         if step.name == "enter":
-            return [(basename(step.fact.path), step.fact)]
+            return [(basename(step.fact.path), step)]
         if step.name == "split_heads" and step.member is not None and len(step.member.args) > 3:
             return [("q_size", (step.member, "num_heads")), ("kv_size", (step.member, "num_kv_heads"))]
         if step.name == "parameter":
@@ -117,13 +117,15 @@ class Constructor:
 
     def _write(self, name: str, value: Value, names: dict[Expr, str]) -> list[str]:
         target = f"self.{identifier(name)}"
-        if isinstance(value, Body):
-            arguments = [f"{identifier(key)}={render(item, names)}" for key, item in value.arguments.items()]
-            prefix = f'prefix=f"{{prefix}}.{identifier(name)}"'
-            return [f"{target} = {identifier(value.cls)}({', '.join(['vllm_config', *arguments, prefix])})"]
+        if isinstance(value, Op):
+            text = _module(value.fact, name, names)
+            for test, other in value.instead:
+                text = f"{_module(other.fact, name, names)} if {render(test, names)} else {text}"
+            return [f"{target} = {text}"]
         if isinstance(value, Member):
-            member, hoisted = _hoisted(value, names)
-            return [*hoisted, f"{target} = {construction(member, names)}"]
+            member, held = _held(value, names)
+            member, hoisted = _hoisted(member, names)
+            return [*held, *hoisted, f"{target} = {construction(member, names)}"]
         if isinstance(value, tuple):
             member, attribute = value
             return [f"{target} = {render(Item(member.name, attribute), names)} * {_factor(member.args[1], names)}"]
@@ -131,16 +133,53 @@ class Constructor:
         return [f"{target} = nn.Parameter(torch.empty({sizes}))"]
 
     def _buffer(self, name: str, step: Op, names: dict[Expr, str]) -> str:
-        """No part of the checkpoint. Without a dtype it has the model's, which is torch's default while it is built."""
-        dtype = step.kwargs.get("dtype")
-        own = f", dtype=torch.{identifier(dtype.name)}" if isinstance(dtype, DType) and dtype.name != "model" else ""
-        tensor = f"torch.tensor({render(step.args[0], names)}{own})"
+        """No part of the checkpoint."""
+        tensor = f"torch.tensor({render(step.args[0], names)}{_dtype(step.kwargs.get('dtype'))})"
         return f'self.register_buffer("{identifier(name)}", {tensor}, persistent=False)'
+
+
+def _module(body: Body, name: str, names: dict[Expr, str]) -> str:
+    """The construction of a module of the adapter's own."""
+    arguments = [f"{identifier(key)}={render(item, names)}" for key, item in body.arguments.items()]
+    prefix = f'prefix=f"{{prefix}}.{identifier(name)}"'
+    return f"{identifier(body.cls)}({', '.join(['vllm_config', *arguments, prefix])})"
 
 
 def _factor(value: Value, names: dict[Expr, str]) -> str:
     text = render(value, names)
     return f"({text})" if " " in text else text
+
+
+def _held(member: Member, names: dict[Expr, str]) -> tuple[Member, list[str]]:
+    """The member with parameters of the class in the place of those that it is handed, and the lines that make these.
+
+    They are loaded like all others; a layer that is given one in another shape sees the same memory.
+    """
+    kwargs, lines = dict(member.kwargs), []
+    for key, value in member.kwargs.items():
+        own, test = (value.then, value.test) if isinstance(value, Choice) else (value, None)
+        if not isinstance(own, Own):
+            continue
+        name = identifier(own.name)
+        made = f"nn.Parameter(torch.empty({_sizes(own, names)}{_dtype(own.dtype)}), requires_grad=False)"
+        lines.append(f"self.{name} = {made}" + (f" if {render(test, names)} else None" if test is not None else ""))
+        if own.split:
+            loader = f'set_weight_attrs(self.{name}, {{"weight_loader": sharded_weight_loader(0)}})'
+            lines += [f"if self.{name} is not None:", f"    {loader}"] if test is not None else [loader]
+        kwargs[key] = Name(f"self.{name}.flatten()" if own.flat else f"self.{name}")
+    return replace(member, kwargs=kwargs), lines
+
+
+def _sizes(own: Own, names: dict[Expr, str]) -> str:
+    sizes = [render(size, names) for size in own.sizes]
+    if own.split:
+        sizes[0] = f"divide({sizes[0]}, get_tensor_model_parallel_world_size())"
+    return ", ".join(sizes)
+
+
+def _dtype(dtype: DType | None) -> str:
+    """The argument that makes a tensor of this type; the model's is torch's default while the model is built."""
+    return f", dtype=torch.{identifier(dtype.name)}" if dtype is not None and dtype.name != "model" else ""
 
 
 def _hoisted(member: Member, names: dict[Expr, str]) -> tuple[Member, list[str]]:

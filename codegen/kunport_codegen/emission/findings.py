@@ -35,9 +35,9 @@ def findings(facts: Facts) -> list[Finding]:
 def _norm(fact: Norm) -> str:
     kind = {"rms": "RMS norm", "layer": "Layer norm", "l2": "L2 norm"}[fact.kind]
     weight = f"{fact.offset:g} + weight" if fact.offset else "weight" if fact.weight else "no weight"
-    cast = {"before_weight": ", cast before the weight", "after_weight": ", cast after the weight", "none": ""}[
-        fact.cast
-    ]
+    cast = {"before_weight": ", cast before the weight", "after_weight": ", cast after the weight", "none": ""}.get(
+        fact.cast, ", the root cast"
+    )
     head = " of a head" if fact.per_head else ""
     return f"{kind}{head} with {weight}{' and bias' if fact.bias else ''}{cast}, epsilon {_number(fact.epsilon)}"
 

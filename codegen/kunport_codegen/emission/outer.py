@@ -14,7 +14,7 @@ from kunport_codegen.graph import Ref
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import Op, basename
 from kunport_codegen.lowering.members import Member
-from kunport_codegen.lowering.structure import Body
+from kunport_codegen.lowering.structure import Body, bodies
 
 
 @dataclass(slots=True)
@@ -85,8 +85,8 @@ def supports_lora(model: LoweredModel) -> bool:
 def _steps(body: Body) -> Iterable[Op]:
     for step in body.steps:
         yield step
-        if step.name in ("enter", "layers"):
-            yield from _steps(step.fact if step.name == "enter" else step.fact.body)
+        for inner in bodies(step):
+            yield from _steps(inner)
 
 
 def _embeddings(table: Member) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from kunport_codegen.emission.identifiers import identifier, literal, path
 from kunport_codegen.expression import Expr, Scalar, const
 from kunport_codegen.expression import render as render_expression
-from kunport_codegen.lowering.members import Choice, Item, Name, Prefix, Repeat, Updated, Value
+from kunport_codegen.lowering.members import Choice, Item, Name, Own, Prefix, Repeat, Updated, Value
 
 Names = Mapping[Expr, str]
 
@@ -73,6 +73,8 @@ def expressions(value: Value) -> Iterable[Expr]:
     elif isinstance(value, Choice):
         for part in (value.then, value.test, value.otherwise):
             yield from expressions(part)
+    elif isinstance(value, Own):
+        yield from expressions(list(value.sizes))
     elif isinstance(value, list | tuple):
         for item in value:
             yield from expressions(item)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from kunport_codegen.expression import unwrap
+from kunport_codegen.expression import Expr, Scalar, const, unwrap
 from kunport_codegen.facts import Experts
-from kunport_codegen.lowering.flow import Flow, Op, parent
-from kunport_codegen.lowering.members import QUANT, Member, Prefix, Value
+from kunport_codegen.graph import Guard
+from kunport_codegen.lowering.flow import Flow, Op, basename, parent
+from kunport_codegen.lowering.members import QUANT, Member, Own, Prefix, Value
 
+# What a router adds to the sum of the chosen scores (or bounds it by) is lost beside that sum up to here.
+_LOST = 1e-12
 _DEFAULT_NAMES = ("gate_proj", "down_proj", "up_proj")
 
 
@@ -26,14 +29,13 @@ def place_experts(flow: Flow) -> None:
 
 def _lacking(fact: Experts) -> str | None:
     """Why the engine's layer cannot be this mixture, or not as it is written here yet."""
-    if fact.correction_bias:
-        return f"its choice is corrected by {fact.correction_bias}, which is not brought to the engine yet"
-    if fact.groups is not None:
-        return "it chooses among groups of experts, which is not brought to the engine yet"
-    if fact.scoring not in ("softmax", "sigmoid") or fact.epsilon is not None or fact.weighted != "output":
+    if fact.groups is not None and unwrap(fact.groups) > 1:
+        wanted = "sum of top 2" if fact.correction_bias else "max"
+        if fact.group_score != wanted:
+            return f"it judges groups of experts by the {fact.group_score}, the engine by the {wanted}"
+    epsilon = unwrap(fact.epsilon) or 0.0
+    if fact.scoring not in ("softmax", "sigmoid") or epsilon > _LOST or fact.weighted != "output":
         return "its router computes weights that the engine's does not"
-    if unwrap(fact.scale) != 1.0 or fact.scale != 1.0:
-        return "it scales the weights, which is not brought to the engine yet"
     if not fact.gated or fact.packing != "concatenated" or fact.transposed:
         return f"its experts are {fact.packing}{' and transposed' if fact.transposed else ''}, the engine's are not"
     if fact.gate_up_bias or fact.down_bias:
@@ -53,15 +55,41 @@ def _member(flow: Flow, op: Op, fact: Experts) -> Member:
         "intermediate_size": shape[-1],
         "renormalize": fact.renormalize,
     }
-    if fact.scoring != "softmax":
-        kwargs["scoring_func"] = fact.scoring
+    kwargs |= _routing(flow, fact)
     if fact.activation != "silu":
         kwargs["activation"] = fact.activation
     names = checkpoint_names(flow, fact)
     if names != _DEFAULT_NAMES:
         kwargs["ckpt_names"] = list(names)
     kwargs |= {"quant_config": QUANT, "prefix": Prefix(path.rpartition(".")[2])}
-    return Member(path, "FusedMoEFactory", [], kwargs, op.where, sources=[path])
+    tensors = {"e_score_correction_bias": fact.correction_bias} if fact.correction_bias else {}
+    return Member(path, "FusedMoEFactory", [], kwargs, op.where, sources=[path], tensors=tensors)
+
+
+def _routing(flow: Flow, fact: Experts) -> dict[str, Value]:
+    """How experts are chosen and weighted, where that is not the plain way.
+
+    The engine has scores, correction and scale for all devices in one place alone: the choice among groups. One group
+    is no choice, and such a router is any other.
+    """
+    groups, top = (1, 1) if fact.groups is None or fact.top_groups is None else (fact.groups, fact.top_groups)
+    plain = fact.scoring == "softmax" and not fact.correction_bias and fact.scale == 1.0
+    if plain and unwrap(groups) == 1:
+        return {}
+    if isinstance(groups, Scalar) and groups.value == 1:
+        # What the source does among several groups does not show where there is one.
+        flow.guards.append(Guard(Expr("eq", (groups.expr, const(1))), True, fact.where))
+        groups, top = 1, 1
+    kwargs: dict[str, Value] = {"use_grouped_topk": True, "num_expert_group": groups, "topk_group": top}
+    if fact.scoring != "softmax":
+        kwargs["scoring_func"] = fact.scoring
+    if fact.scale != 1.0:
+        kwargs["routed_scaling_factor"] = fact.scale
+    if fact.correction_bias:
+        parameter = flow.graph.parameters[fact.correction_bias]
+        flat = len(parameter.shape) > 1
+        kwargs["e_score_correction_bias"] = Own(basename(parameter.path), parameter.shape, parameter.dtype, flat)
+    return kwargs
 
 
 def checkpoint_names(flow: Flow, fact: Experts) -> tuple[str, str, str]:

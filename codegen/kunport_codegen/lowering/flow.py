@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kunport_codegen.expression import Scalar
+from kunport_codegen.expression import Expr, Scalar
 from kunport_codegen.facts import Number
-from kunport_codegen.graph import LEAVES, Arg, DType, Graph, Location, Ref, refs
+from kunport_codegen.graph import LEAVES, Arg, DType, Graph, Guard, Location, Ref, refs
 from kunport_codegen.lowering.errors import LoweringError, Refusal
 from kunport_codegen.lowering.members import Member, Regroup
 
@@ -47,6 +47,7 @@ class Op:
         member: the layer called.
         fact: what recognition knows about a recognised operator.
         origin: path of the module in whose forward the source does it, if that module has no class of its own here.
+        instead: for a step into a module, what other layers enter in its place: on which condition, and that step.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Op:
     member: Member | None = None
     fact: Any = None
     origin: str = ""
+    instead: list[tuple[Expr, Op]] = field(default_factory=list)
 
     def inputs(self) -> list[int]:
         """The values it reads, in order of its arguments."""
@@ -81,6 +83,7 @@ class Flow:
         sharded: values of which each tensor-parallel rank holds a part, along the axis after the tokens.
         regroups: how rows of a checkpoint's weight are put in the engine's order.
         whole: why the model only runs on one tensor-parallel rank, if so.
+        guards: what must hold of a configuration because a pass took it for granted.
         refusals: why the model cannot be lowered; empty if it can.
     """
 
@@ -95,6 +98,7 @@ class Flow:
     sharded: set[int] = field(default_factory=set)
     regroups: list[Regroup] = field(default_factory=list)
     whole: list[Refusal] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     free: int = 0
 

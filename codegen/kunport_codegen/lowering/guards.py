@@ -57,10 +57,15 @@ class _Used:
     heads: frozenset[str]
 
 
-def needed_guards(graph: Graph, members: Iterable[Member]) -> list[Guard]:
-    """The guards that the adapter needs, each once, one for all layers where that can be said."""
-    used = _used(members)
-    kept = [guard for guard in graph.guards if not _is_free(guard, used)]
+def needed_guards(
+    graph: Graph, members: Iterable[Member], tests: Iterable[Expr] = (), assumed: Iterable[Guard] = ()
+) -> list[Guard]:
+    """The guards that the adapter needs, each once, one for all layers where that can be said.
+
+    ``tests`` are conditions that its classes decide themselves, ``assumed`` guards that passes add to the source's.
+    """
+    used = _used(members, tests)
+    kept = [*(guard for guard in graph.guards if not _is_free(guard, used)), *assumed]
     return _without_implied(_unique(_merge_layers(graph, _unique(kept))))
 
 
@@ -80,8 +85,8 @@ def _unique(guards: Iterable[Guard]) -> list[Guard]:
     return list(unique.values())
 
 
-def _used(members: Iterable[Member]) -> _Used:
-    exprs: set[Expr] = set()
+def _used(members: Iterable[Member], tests: Iterable[Expr]) -> _Used:
+    exprs: set[Expr] = set(tests)
     paths: set[str] = set()
     heads: set[str] = set()
     for member in members:

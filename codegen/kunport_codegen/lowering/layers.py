@@ -189,7 +189,7 @@ def _merge(step: Op, column: Sequence[Op | None], selector: Merger) -> Op:
     if step.member is not None:
         merged.member = _merge_members([op.member if op is not None else None for op in column], selector)
     elif step.name == "enter":
-        merged.fact = unify([op.fact for op in filled], selector)
+        _merge_modules(merged, filled, selector)
     merged.args = tuple(
         _merge_args(arg, [op.args[position] for op in filled], selector) for position, arg in enumerate(step.args)
     )
@@ -197,6 +197,28 @@ def _merge(step: Op, column: Sequence[Op | None], selector: Merger) -> Op:
         key: _merge_args(arg, [op.kwargs[key] for op in filled], selector) for key, arg in step.kwargs.items()
     }
     return merged
+
+
+def _merge_modules(merged: Op, column: Sequence[Op], selector: Merger) -> None:
+    """One module for the column, or one for each class in it, of which a condition on the layer's index picks."""
+    try:
+        merged.fact = unify([op.fact for op in column], selector)
+    except DifferentLayersError:
+        classes = list(dict.fromkeys(op.fact.cls for op in column))
+        if len(classes) == 1:
+            raise
+        modules = {name: _of_class(name, column, selector) for name in classes}
+        merged.fact = modules.pop(merged.fact.cls)
+        merged.instead = [
+            (selector.test([op.fact.cls == name for op in column]), replace(merged, fact=body))
+            for name, body in modules.items()
+        ]
+
+
+def _of_class(name: str, column: Sequence[Op], selector: Merger) -> Body:
+    """The module of those layers that have this class; the others have no say in it and repeat the first of these."""
+    first = next(op.fact for op in column if op.fact.cls == name)
+    return unify([op.fact if op.fact.cls == name else first for op in column], selector)
 
 
 def _merge_args(model: Any, values: list[Any], selector: Merger) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kunport_codegen.expression import Expr
-from kunport_codegen.graph import Location
+from kunport_codegen.graph import DType, Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,22 @@ class Choice:
     otherwise: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A parameter that the class holds itself and hands to a layer: its name there, its sizes in the checkpoint.
+
+    ``flat`` where the layer takes it in one dimension, ``split`` where each tensor-parallel rank has its part of it.
+    """
+
+    name: str
+    sizes: tuple[Any, ...]
+    dtype: DType
+    flat: bool = False
+    split: bool = False
+
+
 # What may stand in a constructor's arguments: plain Python constants, Scalar, Expr, Name, Item, Prefix, Repeat,
-# Updated, Choice, and lists of these.
+# Updated, Choice, Own, and lists of these.
 Value = Any
 
 QUANT = Name("vllm_config.quant_config")
@@ -77,6 +91,7 @@ class Member:
         where: the source line it stands for.
         when: the layers that have it, if not all do.
         sources: paths of the source's modules whose parameters it holds, in the order of its shards.
+        tensors: setting -> path of the source's parameter behind it, where that setting is an `Own`.
     """
 
     path: str
@@ -87,6 +102,7 @@ class Member:
     returns: str = "tensor"
     when: Expr | None = None
     sources: list[str] = field(default_factory=list)
+    tensors: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kunport_codegen.expression import Expr
 from kunport_codegen.facts import Facts
 from kunport_codegen.graph import Graph
 from kunport_codegen.lowering.attention import place_attentions
@@ -26,7 +27,7 @@ from kunport_codegen.lowering.residual import thread_residual
 from kunport_codegen.lowering.rotary import place_ropes
 from kunport_codegen.lowering.sharing import share_classes
 from kunport_codegen.lowering.splits import splits
-from kunport_codegen.lowering.structure import Body, build
+from kunport_codegen.lowering.structure import Body, bodies, build
 from kunport_codegen.lowering.tokens import flatten_tokens
 from kunport_codegen.lowering.views import cancel_views, flatten_heads
 from kunport_codegen.lowering.weights import WeightMap, WeightMapError, weight_map
@@ -72,7 +73,7 @@ def lower(graph: Graph, facts: Facts) -> LoweredModel:
         dtypes=flow.dtypes,
         names=flow.names,
         weights=_weights(graph, [*members, head.member], raw, flow),
-        guards=needed_guards(graph, _members(root)),
+        guards=needed_guards(graph, _members(root), _tests(root), flow.guards),
         splits=shared,
         whole=list(dict.fromkeys(flow.whole)),
         fused=describe(flow.ops, head),
@@ -97,7 +98,13 @@ def _members(body: Body) -> Iterable[Member]:
     for step in body.steps:
         if step.name == "call" and step.member is not None:
             yield step.member
-        elif step.name == "enter":
-            yield from _members(step.fact)
-        elif step.name == "layers":
-            yield from _members(step.fact.body)
+        for inner in bodies(step):
+            yield from _members(inner)
+
+
+def _tests(body: Body) -> Iterable[Expr]:
+    """The conditions on which layers have one module or another."""
+    for step in body.steps:
+        yield from (test for test, _ in step.instead)
+        for inner in bodies(step):
+            yield from _tests(inner)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kunport_codegen.lowering.flow import Op, layer_of
 from kunport_codegen.lowering.head import Head
 from kunport_codegen.lowering.model import Opportunity
-from kunport_codegen.lowering.structure import LEAVES, Body
+from kunport_codegen.lowering.structure import LEAVES, Body, bodies
 
 _LAYOUT = frozenset(("view", "call", "enter", "layers", "split_heads", "input", "item", "chunk", "split", *LEAVES))
 
@@ -44,7 +44,7 @@ def opportunities(body: Body) -> list[Opportunity]:
 
 def _collect(body: Body, found: dict[tuple[str, str], Opportunity]) -> None:
     for step in body.steps:
-        if step.name in ("enter", "layers"):
-            _collect(step.fact if step.name == "enter" else step.fact.body, found)
-        elif step.name not in _LAYOUT and not (step.name == "add" and layer_of(step.owner)):
+        for inner in bodies(step):
+            _collect(inner, found)
+        if step.name not in _LAYOUT and not (step.name == "add" and layer_of(step.owner)):
             found.setdefault((body.cls, step.name), Opportunity(step.name, body.cls, step.where))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kunport_codegen.graph import Ref
-from kunport_codegen.lowering.flow import NO_RESIDUAL, Flow, Layout, Op, layer_of, substitute
+from kunport_codegen.lowering.flow import NO_RESIDUAL, Flow, Layout, Op, basename, layer_of, substitute
 from kunport_codegen.lowering.norms import FUSABLE
 from kunport_codegen.lowering.tokens.context import same_layout
 
@@ -101,6 +101,8 @@ def _fusable(
     late = [user for user in users[first] if user is not addition and order[id(user)] > order[id(addition)]]
     if not alike or late or len(users[second]) > 1 or producers[second].name == "view" or first == second:
         return None
+    if layer_of(addition.owner) and addition.owner != norm.owner and not basename(addition.owner).isdigit():
+        return None  # a module's own sum is what it returns, whatever norm the layer puts after it
     readers = [user for user in users[total] if user is not norm]
     if any(layer_of(user.owner) != layer_of(norm.owner) for user in readers) or total == flow.output:
         return None

@@ -10,9 +10,9 @@ from kunport_codegen.expression import Expr, Scalar, unwrap
 from kunport_codegen.graph import Graph
 from kunport_codegen.lowering.flow import Op, basename
 from kunport_codegen.lowering.layers import unify
-from kunport_codegen.lowering.members import Value
+from kunport_codegen.lowering.members import Repeat, Value
 from kunport_codegen.lowering.selection import DifferentLayersError, same
-from kunport_codegen.lowering.structure import Body
+from kunport_codegen.lowering.structure import Body, bodies
 
 
 def share_classes(graph: Graph, root: Body) -> None:
@@ -28,29 +28,29 @@ def share_classes(graph: Graph, root: Body) -> None:
 def _entered(body: Body) -> Iterable[Op]:
     """Every step into a module, innermost first."""
     for step in body.steps:
-        if step.name == "layers":
-            yield from _entered(step.fact.body)
-        elif step.name == "enter":
-            yield from _entered(step.fact)
+        for inner in bodies(step):
+            yield from _entered(inner)
+        if step.name == "enter":
             yield step
+            yield from (other for _, other in step.instead)
 
 
 def _share(graph: Graph, name: str, steps: list[Op]) -> None:
-    bodies: list[Body] = [step.fact for step in steps]
-    parameters = _Parameters(graph, bodies)
+    instances: list[Body] = [step.fact for step in steps]
+    parameters = _Parameters(graph, instances)
     try:
-        shared = unify(bodies, parameters)
+        shared = unify(instances, parameters)
     except DifferentLayersError:
-        _rename(name, bodies)
+        _rename(name, instances)
         return
-    for position, (step, body) in enumerate(zip(steps, bodies, strict=True)):
+    for position, (step, body) in enumerate(zip(steps, instances, strict=True)):
         arguments = {parameter: values[position] for parameter, values in parameters.values.items()}
         step.fact = replace(shared, path=body.path, arguments=arguments)
 
 
-def _rename(name: str, bodies: list[Body]) -> None:
+def _rename(name: str, instances: list[Body]) -> None:
     """Modules that compute differently are told apart by the attribute that holds them."""
-    for body in bodies[1:]:
+    for body in instances[1:]:
         own = "".join(part.capitalize() for part in basename(body.path).split("_"))
         body.cls = f"{name}{own}"
 
@@ -58,14 +58,16 @@ def _rename(name: str, bodies: list[Body]) -> None:
 class _Parameters:
     """Merges the values of several instances: those that differ are named, and kept by name."""
 
-    def __init__(self, graph: Graph, bodies: Sequence[Body]) -> None:
-        self.modules = [graph.modules.get(body.path) for body in bodies]
+    def __init__(self, graph: Graph, instances: Sequence[Body]) -> None:
+        self.modules = [graph.modules.get(body.path) for body in instances]
         self.values: dict[str, list[Value]] = {}
 
     def merge(self, values: Sequence[Value]) -> Value:
         """The common value, or the parameter that stands for it."""
         if all(same(value, values[0]) for value in values):
             return values[0]
+        if all(isinstance(value, Repeat) and value.times == values[0].times for value in values):
+            return Repeat(self.merge([value.value for value in values]), values[0].times)
         if any(not isinstance(value, Scalar | int | float | bool | str) for value in values):
             raise DifferentLayersError("a setting differs that is no plain value")
         for name, known in self.values.items():

@@ -36,6 +36,13 @@ class Body:
         return {step.fact.path: step.fact for step in self.steps if step.name == "enter"}
 
 
+def bodies(step: Op) -> list[Body]:
+    """The bodies that a step runs: that of layers, or a module's and those that other layers have in its place."""
+    if step.name == "layers":
+        return [step.fact.body]
+    return [step.fact, *(other.fact for _, other in step.instead)] if step.name == "enter" else []
+
+
 def build(flow: Flow) -> Body:
     """The root module's body, with those of all modules inside."""
     _dissolve(flow)

@@ -110,11 +110,14 @@ def _tensors(graph: Graph, members: list[Member], raw: set[str]) -> Iterable[_Te
         for member in members
         for source, shard in zip(member.sources, _shards(member), strict=True)
     }
+    own = {path: f"{parent(member.path)}.{basename(path)}" for member in members for path in member.tensors.values()}
     tied = {first for first, _ in graph.tied} & {name for name in graph.parameters if basename(parent(name)) != ""}
     for name in graph.parameters:
         place = places.get(parent(name))
         for disk, module in _on_disk(graph, name):
-            if place is not None:
+            if name in own:
+                yield _Tensor(disk, module, own[name], None)
+            elif place is not None:
                 yield _Tensor(disk, module, place[0] + module[len(parent(name)) :], place[1])
             elif name in raw:
                 yield _Tensor(disk, module, module, None)

@@ -10,6 +10,7 @@ import sysconfig
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 from decoders import Decoder, build
@@ -26,7 +27,9 @@ VARIANTS = {
     "sandwich": Decoder(residual="sandwich", norm="gemma", query_norm="head", embedding_scale=True, logits="cap"),
     "parallel": Decoder(residual="parallel", norm="layer", projections="grouped", gate="none", bias=True),
     "shared": Decoder(residual="shared", norm="bare", projections="reversed", gate="woven", logits="divide"),
-    "mixed": Decoder(windows=(True, False, True), rotated=(True, True, False), tied=True, multiplier=True),
+    "mixed": Decoder(
+        windows=(True, False, True), rotated=(True, True, False), tied=True, multiplier=True, plain=True, gate="fused"
+    ),
     "torch": Decoder(activation="relu", gate="swapped", logits="scale", style="interleaved"),
 }
 
@@ -43,6 +46,20 @@ def code(request: pytest.FixtureRequest) -> str:
 
 def classes(code: str) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in ast.parse(code).body if isinstance(node, ast.ClassDef)}
+
+
+def test_a_layer_builds_the_mlp_that_the_configuration_gives_it() -> None:
+    code = files("mixed")["tiny.py"]
+    plain, gated = 'TinyPlainMLP(vllm_config, prefix=f"{prefix}.mlp")', 'TinyMLP(vllm_config, prefix=f"{prefix}.mlp")'
+    assert {"TinyPlainMLP", "TinyMLP"} <= classes(code).keys()
+    (made,) = [ast.unparse(node.value) for node in ast.walk(ast.parse(code)) if _assigns(node, "mlp")]
+    choices = (f"{plain} if config.plain_layers[layer_idx] else {gated}", f"{gated} if config.plain_layers[layer_idx]")
+    assert made.replace("'", '"').startswith(choices)
+
+
+def _assigns(node: ast.AST, attribute: str) -> TypeGuard[ast.Assign]:
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    return isinstance(target, ast.Attribute) and target.attr == attribute
 
 
 def test_every_file_of_an_adapter_is_there() -> None:
@@ -66,7 +83,15 @@ def test_the_code_is_clean_by_the_projects_own_rules(code: str, tmp_path: Path) 
 def test_classes_are_the_sources_in_the_order_of_use(code: str) -> None:
     names = list(classes(code))
     assert names[-2:] == ["TinyModel", "TinyForCausalLM"]
-    assert set(names) <= {"TinyAttention", "TinyMLP", "TinyLayer", "TinyModel", "TinyForCausalLM", "TinyNorm"}
+    assert set(names) <= {
+        "TinyAttention",
+        "TinyMLP",
+        "TinyPlainMLP",
+        "TinyLayer",
+        "TinyModel",
+        "TinyForCausalLM",
+        "TinyNorm",
+    }
     assert names.index("TinyAttention") < names.index("TinyLayer")
 
 

@@ -72,6 +72,8 @@ class Engine:
         if step.name == "parameter":
             return [self.weight(f"{path}.{step.args[0]}".strip("."))]
         if step.name == "enter":
+            for test, other in step.instead:
+                step = other if self.value(test) else step
             outer = self.arguments
             self.arguments = {name: self.value(value) for name, value in step.fact.arguments.items()}
             results = self.run(step.fact, _join(path, basename(step.fact.path)), args)

@@ -29,6 +29,7 @@ DECODERS = st.builds(
     activation=st.sampled_from(("silu", "gelu", "relu")),
     query_norm=st.sampled_from(("", "head")),
     windows=st.sampled_from(((False, False, False), (True, False, True), (True, True, True), (True, True, False))),
+    plain=st.booleans(),
     rotated=st.sampled_from(((True, True, True), (True, False, True), (False, True, True))),
     style=st.sampled_from(("half", "interleaved")),
     rotary_dim=st.sampled_from((2, 4)),

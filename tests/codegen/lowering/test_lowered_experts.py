@@ -10,9 +10,11 @@ from kunport_codegen.facts import Experts
 from kunport_codegen.graph import DType, Graph, Location, Parameter, Ref, Rename
 from kunport_codegen.lowering.experts import place_experts
 from kunport_codegen.lowering.flow import Flow, Op
-from kunport_codegen.lowering.members import Member
+from kunport_codegen.lowering.members import Member, Own
 
 WHERE = Location("model.py", 7)
+BIAS = "layers.0.mlp.gate.correction"
+FLOAT32 = DType("float32")
 FACT = Experts(
     input=1,
     logits=2,
@@ -37,16 +39,25 @@ STACKED = [
 ]
 
 
+def refusals(fact: Experts) -> list[str]:
+    return [refusal.reason for refusal in lowered(fact, []).refusals]
+
+
 def placed(fact: Experts, renames: list[Rename]) -> Member:
-    shape = (fact.experts, field("hidden_size", 16), field("intermediate_size", 32))
-    graph = Graph("TinyForCausalLM", "tiny", {}, renames=renames)
-    graph.parameters[fact.down] = Parameter(fact.down, shape, DType("model"))
-    flow = Flow(graph, [Op("Experts", (Ref(1), Ref(2)), {}, [3], "layers.0.mlp", WHERE, fact=fact)], 3)
-    place_experts(flow)
-    (op,) = flow.ops
+    (op,) = lowered(fact, renames).ops
     assert (op.name, op.owner, op.args) == ("call", "layers.0.mlp", (Ref(1), Ref(2)))
     assert op.member is not None
     return op.member
+
+
+def lowered(fact: Experts, renames: list[Rename]) -> Flow:
+    shape = (fact.experts, field("hidden_size", 16), field("intermediate_size", 32))
+    graph = Graph("TinyForCausalLM", "tiny", {}, renames=renames)
+    graph.parameters[fact.down] = Parameter(fact.down, shape, DType("model"))
+    graph.parameters[BIAS] = Parameter(BIAS, (1, field("num_experts", 8)), FLOAT32, buffer=True)
+    flow = Flow(graph, [Op("Experts", (Ref(1), Ref(2)), {}, [3], "layers.0.mlp", WHERE, fact=fact)], 3)
+    place_experts(flow)
+    return flow
 
 
 def test_sizes_and_routing_are_those_of_the_source() -> None:
@@ -68,8 +79,50 @@ def test_the_checkpoints_names_of_one_expert_are_read_from_the_renames() -> None
 
 @pytest.mark.parametrize(
     ("change", "setting"),
-    [({"scoring": "sigmoid"}, ("scoring_func", "sigmoid")), ({"activation": "gelu"}, ("activation", "gelu"))],
+    [
+        ({"scoring": "sigmoid"}, ("scoring_func", "sigmoid")),
+        ({"scoring": "sigmoid"}, ("use_grouped_topk", True)),
+        ({"activation": "gelu"}, ("activation", "gelu")),
+        ({"scale": 2.5}, ("routed_scaling_factor", 2.5)),
+        ({"scale": 2.5}, ("num_expert_group", 1)),
+    ],
 )
-def test_what_is_not_usual_is_said(change: dict[str, str], setting: tuple[str, str]) -> None:
+def test_what_is_not_usual_is_said(change: dict[str, object], setting: tuple[str, object]) -> None:
     member = placed(replace(FACT, **change), [])  # type: ignore[arg-type]
     assert member.kwargs[setting[0]] == setting[1]
+
+
+def test_a_bias_of_the_choice_is_a_parameter_of_the_class_in_one_dimension() -> None:
+    member = placed(replace(FACT, scoring="sigmoid", correction_bias=BIAS, epsilon=1e-20), [])
+    assert member.kwargs["e_score_correction_bias"] == Own(
+        "correction", (1, field("num_experts", 8)), FLOAT32, flat=True
+    )
+    assert member.tensors == {"e_score_correction_bias": BIAS}
+
+
+def test_groups_are_those_of_the_configuration_and_one_group_is_guarded() -> None:
+    several = replace(FACT, groups=field("n_group", 4), top_groups=field("topk_group", 2), group_score="max")
+    flow = lowered(several, [])
+    member = placed(several, [])
+    assert (member.kwargs["num_expert_group"], member.kwargs["topk_group"]) == (several.groups, several.top_groups)
+    assert (flow.refusals, flow.guards) == ([], [])
+    one = replace(several, groups=field("n_group", 1), top_groups=field("topk_group", 1), correction_bias=BIAS)
+    flow = lowered(one, [])
+    assert [(str(guard.expr), guard.outcome) for guard in flow.guards] == [("config.n_group == 1", True)]
+    assert placed(one, []).kwargs["num_expert_group"] == 1
+    assert flow.refusals == []
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"group_score": "max", "correction_bias": BIAS}, "judges groups of experts by the max"),
+        ({"group_score": "sum of top 2"}, "judges groups of experts by the sum of top 2"),
+        ({"epsilon": 1e-3}, "computes weights that the engine's does not"),
+        ({"scoring": "sqrt_softplus"}, "computes weights that the engine's does not"),
+    ],
+)
+def test_a_router_that_the_engine_lacks_is_refused(change: dict[str, object], reason: str) -> None:
+    grouped = replace(FACT, groups=field("n_group", 4), top_groups=field("topk_group", 2), group_score="max")
+    (found,) = refusals(replace(grouped, **change))  # type: ignore[arg-type]
+    assert reason in found
