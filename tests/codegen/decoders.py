@@ -298,7 +298,7 @@ def _mlp(it: ModelBuilder, layer: str, x: Tensor) -> Tensor:
     plain = it.decoder.plain and layer.endswith(".0")
     with it.module(path, "TinyPlainMLP" if plain else "TinyMLP", x=x):
         if it.decoder.gate == "none" or plain:
-            inner = _activated(it, path, it.linear(f"{path}.up_proj", x, size, hidden_size))
+            inner = _activated(it, path, it.linear(f"{path}.{'inner' if plain else 'up'}_proj", x, size, hidden_size))
         else:
             gate, up = _gate_and_up(it, path, x)
             inner = _activated(it, path, gate) * up
