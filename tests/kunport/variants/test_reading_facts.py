@@ -187,7 +187,7 @@ MASKS = {
     "of booleans": ("(mask < 0).to(x.dtype) * -1e9", (PROVED, None)),
     "a window": ("mask + torch.full((t, t), float('-inf')).tril(-3)", (PROVED, 3)),
     "a window longer than the text": ("mask + torch.full((t, t), -1e9).tril(-4000)", (OPAQUE, None)),
-    "a window of a field": ("mask + torch.full((t, t), -1e9).tril(-self.heads)", (OPAQUE, None)),
+    "a window of a field": ("mask + torch.full((t, t), -1e9).tril(-self.heads)", (DEPENDS, 4)),
     "every second key": ("mask.masked_fill((torch.arange(t) % 2 == 1)[None, :], -1e9)", (OPAQUE, None)),
     "ones for what is seen": ("mask == 0", (OPAQUE, None)),
     "a distance": ("mask.clamp(min=-1e9) + torch.arange(t)[None, :]", (OPAQUE, None)),
