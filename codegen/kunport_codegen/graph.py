@@ -156,12 +156,16 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A tensor of the state: shape ``[...]`` with scalars, dtype, and whether it is a parameter or a saved buffer."""
+    """A tensor of the state: shape ``[...]`` with scalars, dtype, and whether it is a parameter or a saved buffer.
+
+    ``initial`` is the node by which the constructor computes a saved buffer, where the graph takes that for its value.
+    """
 
     path: str
     shape: tuple[int | Scalar, ...]
     dtype: DType
     buffer: bool = False
+    initial: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,11 +51,13 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
         KunportError: the model cannot be found, is no text decoder, or its source or checkpoint is broken.
     """
     from kunport.analysis.assemble import read_target
+    from kunport.analysis.checkpoint import has_weights
     from kunport.analysis.config import load_config
     from kunport.analysis.config.limits import check_built, check_numbers
     from kunport.analysis.library import locate
     from kunport.analysis.library.contradictions import contradictions
     from kunport.analysis.renames import SubModel, read_renames
+    from kunport.analysis.stored_buffers import keep_to_checkpoint
 
     target = locate(model)
     if config:
@@ -66,6 +68,8 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
         graph = reading.graph
         check_built(graph, target.raw_config)
         graph.notes.extend(contradictions(target))
+        if target.checkpoint is not None and has_weights(target.checkpoint):
+            keep_to_checkpoint(graph, target.checkpoint)
         names = read_renames(target, [SubModel(*each) for each in reading.pretrained], reading.base, graph.parameters)
         graph.renames = names.renames
     return Analysis(
@@ -75,7 +79,7 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
         model_type=graph.model_type,
         sources=graph.sources,
         unknowns=graph.unknowns(),
-        missing=names.missing,
+        missing=[name for name in names.missing if graph.parameters[name].initial is None],
         unused=names.unused,
         ignored=reading.ignored,
     )

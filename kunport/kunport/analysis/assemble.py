@@ -15,6 +15,7 @@ from kunport.analysis.interpreter.calls import run_forward
 from kunport.analysis.invocation import build, run_arguments
 from kunport.analysis.library import Target
 from kunport.analysis.library.installed import installation
+from kunport.analysis.saved_buffers import settled, taken_values
 from kunport.analysis.scoping import contain_leaks
 from kunport.analysis.shapes import TensorType
 from kunport.analysis.source import Root
@@ -203,19 +204,21 @@ def graph_of(made: Construction, output: Value) -> Graph:
             node.op, node.args = "unknown", ("a parameter outside of the module tree",)
     if not set(refs(result := interpreter.argument_or_none(output))) <= contain_leaks(trace.nodes):
         result = None
+    nodes = _needed(trace.nodes, made.nodes, result)
+    parameters = settled(tree.parameters, [tensor.state.path for tensor, _ in interpreter.states if tensor.state])
     return Graph(
         architecture=made.architecture,
         model_type=str(made.config.get("model_type", "")),
         config=made.config,
-        nodes=_needed(trace.nodes, made.nodes, result),
+        nodes=nodes,
         frames=list(trace.frames),
         modules=tree.modules,
-        parameters=tree.parameters,
+        parameters=parameters,
         tied=tied_tensors(interpreter, tree),
         guards=trace.guards,
         choices=trace.choices,
         sources={name: file.digest for name, file in sorted(interpreter.names.files.items())},
-        notes=trace.notes,
+        notes=[*trace.notes, *taken_values(parameters, nodes)],
         sizes=list(trace.sizes.values()),
         ignored=_ignored(interpreter, tree),
         output=result,

@@ -72,6 +72,10 @@ class Trace:
         self._made[node.id] = node
         return node
 
+    def node(self, made: int) -> Node | None:
+        """The node of an id, None of one that another run's was written down again for."""
+        return self._made.get(made)
+
     def lay_out(self, made: int) -> None:
         """The source makes the result of the node of this id contiguous."""
         if made in self._made:

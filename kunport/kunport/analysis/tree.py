@@ -77,7 +77,7 @@ class Tree:
 
 
 def _parameter(path: str, tensor: Tensor, state: State) -> Parameter:
-    return Parameter(path, tensor.type.shape, tensor.type.dtype, state.buffer)
+    return Parameter(path, tensor.type.shape, tensor.type.dtype, state.buffer, state.initial)
 
 
 def _members(instance: Instance) -> Iterator[tuple[str, Value]]:

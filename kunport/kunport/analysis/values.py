@@ -48,10 +48,14 @@ class Unknown:
 
 @dataclass(slots=True)
 class State:
-    """What makes a tensor part of the checkpoint. ``path`` is known once the tree is named."""
+    """What makes a tensor part of the checkpoint. ``path`` is known once the tree is named.
+
+    ``initial`` is as `kunport_codegen.graph.Parameter` has it.
+    """
 
     buffer: bool
     path: str = ""
+    initial: int | None = None
 
 
 @dataclass(slots=True)

@@ -91,7 +91,8 @@ class Likeness:
         if self.ids.setdefault(then.id, now.id) != now.id or self._taken.setdefault(now.id, then.id) != then.id:
             return False
         constructed = self._trace.constructed
-        return then.state is not None or then.id not in constructed or self._same_node(then.id, now.id)
+        stored = then.state is not None and then.state.initial is None
+        return stored or then.id not in constructed or self._same_node(then.id, now.id)
 
     def _same_node(self, then: int, now: int) -> bool:
         """Whether two nodes of the constructor make the same constant."""

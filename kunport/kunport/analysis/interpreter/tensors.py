@@ -13,6 +13,7 @@ from kunport.analysis.interpreter.operations import describe
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import DEVICE, TENSOR_MEMBERS
 from kunport.analysis.intrinsics.signatures import normalize
+from kunport.analysis.saved_buffers import unsettle
 from kunport.analysis.shapes import RULES, ShapeError, TensorType, canonical, infer
 from kunport.analysis.values import (
     Bound,
@@ -221,7 +222,11 @@ def write_item(interpreter: Interpreter, cell: Value, key: Value, new: Value) ->
 
 def _replace(interpreter: Interpreter, cell: Tensor, new: int) -> None:
     if cell.state is not None and interpreter.default_dtype.name == "model":
+        if cell.state.initial is not None:
+            cell.id = cell.state.initial = new
         return  # the constructor sets initial values, which the checkpoint replaces
+    if cell.state is not None and cell.state.initial is not None:
+        unsettle(interpreter, cell)
     for turn in interpreter.turns:
         if cell.id < turn.row or cell in turn.written:
             turn.written.setdefault(cell, cell.id)

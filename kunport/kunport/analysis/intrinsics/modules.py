@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kunport.analysis.intrinsics.registry import member, native, native_class
-from kunport.analysis.values import Instance, Tensor, Value, is_subclass
+from kunport.analysis.saved_buffers import is_table
+from kunport.analysis.values import Instance, State, Tensor, Value, is_subclass
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -32,10 +33,14 @@ def _register_buffer(
 
 
 def _buffer(interpreter: Interpreter, tensor: Value, persistent: Value = True) -> Value:
-    """A saved buffer is a tensor of the checkpoint; another one stays what the constructor computed."""
+    """A saved buffer is a tensor of the checkpoint, unless it is a table; another one stays what was computed."""
     if not isinstance(tensor, Tensor):
         return tensor
-    return interpreter.state(tensor.type, buffer=True) if persistent else Tensor(tensor.id, tensor.type)
+    if not persistent:
+        return Tensor(tensor.id, tensor.type)
+    if is_table(interpreter.trace, tensor.id):
+        return Tensor(tensor.id, tensor.type, State(buffer=True, initial=tensor.id))
+    return interpreter.state(tensor.type, buffer=True)
 
 
 @native("torch.nn.Buffer", "torch.nn.parameter.Buffer")

@@ -6,6 +6,7 @@ import ast
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kunport_codegen.expression import OPERATORS
@@ -138,6 +139,8 @@ def _deep(interpreter: Interpreter, value: Value, seen: dict[int, Value]) -> Val
         # A parameter's copy is a parameter of its own.
         state = value.state
         copy = Tensor(value.id, value.type) if state is None else interpreter.state(value.type, buffer=state.buffer)
+        if state is not None and state.initial is not None:
+            copy = Tensor(value.id, value.type, replace(state, path=""))
         seen[id(value)] = copy
         return copy
     if isinstance(value, FieldDict | dict) and not isinstance(value, OrderedSet):

@@ -94,7 +94,7 @@ def check(graph: Graph, stored: Mapping[str, Shape], ignored: Iterable[str] = ()
             _compare(proof, graph, filling, stored)
         elif not filling.keys and partner is not None:
             proof.tied.append(filling.path)
-        else:
+        elif graph.parameters[filling.path].initial is None:
             proof.faults.append(
                 Fault(MISSING, filling.path, f"is not filled: there is no {', '.join(filling.lacking)}")
             )

@@ -97,6 +97,9 @@ class _State:
     def __init__(self, graph: Graph, tensors: Mapping[str, torch.Tensor], dtype: torch.dtype | None) -> None:
         self._graph = graph
         self._tensors = tensors
+        # What a checkpoint holds of a buffer goes before what the constructor computes.
+        saved = ((parameter.initial, path) for path, parameter in graph.parameters.items() if path in tensors)
+        self.saved = {node: path for node, path in saved if node is not None}
         self._shared = {name: other for pair in graph.tied for name, other in (pair, pair[::-1])}
         self._cast = dtype is not None
         self.dtype = dtype or self._own_dtype()
@@ -180,6 +183,8 @@ class _Run:
 
     @torch.no_grad()
     def _value(self, node: Node, values: Mapping[int, Any]) -> Any:
+        if node.id in self._state.saved:
+            return self._state.read(self._state.saved[node.id])
         match node.op, node.args:
             case "input", ("input_ids",):
                 return self._input_ids
