@@ -157,15 +157,19 @@ def _held(member: Member, names: dict[Expr, str]) -> tuple[Member, list[str]]:
     """
     kwargs, lines = dict(member.kwargs), []
     for key, value in member.kwargs.items():
-        own, test = (value.then, value.test) if isinstance(value, Choice) else (value, None)
+        choice = value if isinstance(value, Choice) else None
+        own = value if choice is None else choice.then if isinstance(choice.then, Own) else choice.otherwise
         if not isinstance(own, Own):
             continue
         name = identifier(own.name)
         made = f"nn.Parameter(torch.empty({_sizes(own, names)}{_dtype(own.dtype)}), requires_grad=False)"
-        lines.append(f"self.{name} = {made}" + (f" if {render(test, names)} else None" if test is not None else ""))
+        if choice is not None:
+            then, otherwise = (Name(made) if each is own else each for each in (choice.then, choice.otherwise))
+            made = render(Choice(choice.test, then, otherwise), names)
+        lines.append(f"self.{name} = {made}")
         if own.split:
             loader = f'set_weight_attrs(self.{name}, {{"weight_loader": sharded_weight_loader(0)}})'
-            lines += [f"if self.{name} is not None:", f"    {loader}"] if test is not None else [loader]
+            lines += [f"if self.{name} is not None:", f"    {loader}"] if choice is not None else [loader]
         kwargs[key] = Name(f"self.{name}.flatten()" if own.flat else f"self.{name}")
     return replace(member, kwargs=kwargs), lines
 

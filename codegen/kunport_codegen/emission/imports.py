@@ -16,6 +16,7 @@ _HOMES = {
     "nn": "torch",
     "AdapterError": "kunport_model_adapters.errors",
     "HeadsRMSNorm": "kunport_model_adapters.norms",
+    "alibi_slopes": "kunport_model_adapters.alibi",
     "check_guards": "kunport_model_adapters.guards",
     "ungroup_qkv": "kunport_model_adapters.weights",
     "set_weight_attrs": "vllm.model_executor.utils",

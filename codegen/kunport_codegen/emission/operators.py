@@ -29,7 +29,7 @@ _INFIX = {
 }
 _FUNCTIONAL = {
     *("silu", "gelu", "elu", "selu", "celu", "leaky_relu", "mish", "softplus", "softsign", "hardsigmoid", "hardswish"),
-    *("hardtanh", "logsigmoid", "relu6", "linear", "layer_norm", "rms_norm", "one_hot", "embedding"),
+    *("hardtanh", "logsigmoid", "pad", "relu6", "linear", "layer_norm", "rms_norm", "one_hot", "embedding"),
 }
 _TORCH = frozenset(("cat", "stack", "where", "addcmul", "maximum", "minimum"))
 

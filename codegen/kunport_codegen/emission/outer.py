@@ -10,6 +10,7 @@ from kunport_codegen.emission.constructor import Constructor, construction
 from kunport_codegen.emission.descriptions import docstring
 from kunport_codegen.emission.identifiers import EmissionError, identifier, literal
 from kunport_codegen.emission.loading import dictionary, load_lines, mapper, reordered, sort_lines
+from kunport_codegen.emission.values import render
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import Op, basename
@@ -29,6 +30,7 @@ class OuterSource:
     embeddings: str
     unquantised: str
     single_rank: str
+    latent: str
     inner: str
     setup: list[str]
     logits: list[str]
@@ -54,6 +56,7 @@ def outer_source(model: LoweredModel, body: Body) -> OuterSource:
     table = next(step.member for step in body.steps if step.member is not None and "Embedding" in step.member.factory)
     inner = identifier(basename(body.path))
     lora = supports_lora(model)
+    kept, logits = _logits(model)
     return OuterSource(
         name=identifier(model.graph.architecture),
         doc=docstring("The model with its head", model.root.where),
@@ -63,9 +66,10 @@ def outer_source(model: LoweredModel, body: Body) -> OuterSource:
         embeddings=_embeddings(table) if lora else "",
         unquantised=_unquantised(model),
         single_rank=_single_rank(model),
+        latent=_latent(model),
         inner=inner,
-        setup=_setup(model, inner, table),
-        logits=_logits(model, body),
+        setup=[*_setup(model, inner, table), *kept],
+        logits=logits,
         load=load_lines(model.weights),
         sort=sort_lines(model.weights),
     )
@@ -111,6 +115,14 @@ def _unquantised(model: LoweredModel) -> str:
     return f"{literal(problem)}, {literal('Serve the checkpoint as it was before, without quantization.')}"
 
 
+def _latent(model: LoweredModel) -> str:
+    """What is wrong with an engine that would size its cache for latent attention, and the cure; "" if none does."""
+    if "kv_lora_rank" not in model.graph.config:
+        return ""
+    problem = "This adapter keeps whole keys and values, and vLLM is set for a cache of latents."
+    return f"{literal(problem)}, {literal('Set VLLM_MLA_DISABLE=1.')}"
+
+
 def _single_rank(model: LoweredModel) -> str:
     if not model.whole:
         return ""
@@ -132,16 +144,18 @@ def _setup(model: LoweredModel, inner: str, table: Member) -> list[str]:
     return [*lines, f"self.logits_processor = {construction(model.head.processor, {})}"]
 
 
-def _logits(model: LoweredModel, body: Body) -> list[str]:
-    """What the outer model does between the inner one and the head, then the head."""
+def _logits(model: LoweredModel) -> tuple[list[str], list[str]]:
+    """What the outer model does between the inner one and the head, then the head; before it what it keeps for that."""
     entered = next(step for step in model.root.steps if step.name == "enter")
     rest = [step for step in model.root.steps if step is not entered and step.name != "input"]
     hidden = "hidden_states"
+    kept: list[str] = []
     lines: list[str] = []
     if rest:
         constructor = Constructor(model, model.root)
         forward = forward_of(model, rest, model.root.outputs, {entered.results[0]: hidden}, set(), constructor)
         lines = [line for statement in forward.plan.statements for line in forward.statement(statement)]
         hidden = forward.value(Ref(model.root.outputs[0]))[0]
+        kept = [f"{name} = {render(expr, {})}" for expr, name in constructor.attributes.items()]
     bias = ", self.lm_head.bias" if model.head.has_bias else ""
-    return [*lines, f"return self.logits_processor(self.lm_head, {hidden}{bias})"]
+    return kept, [*lines, f"return self.logits_processor(self.lm_head, {hidden}{bias})"]

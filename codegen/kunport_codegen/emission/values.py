@@ -8,7 +8,7 @@ from typing import Any
 from kunport_codegen.emission.identifiers import identifier, literal, path
 from kunport_codegen.expression import Expr, Scalar, const
 from kunport_codegen.expression import render as render_expression
-from kunport_codegen.lowering.members import Choice, Item, Name, Own, Prefix, Repeat, Updated, Value
+from kunport_codegen.lowering.members import Call, Choice, Item, Name, Own, Prefix, Repeat, Updated, Value
 
 Names = Mapping[Expr, str]
 
@@ -25,6 +25,8 @@ def render(value: Value, names: Names) -> str:
         return value.text
     if isinstance(value, Item):
         return f"self.{identifier(value.member)}.{identifier(value.attribute)}"
+    if isinstance(value, Call):
+        return f"{identifier(value.function)}({', '.join(render(arg, names) for arg in value.args)})"
     if isinstance(value, Prefix):
         return f'f"{{prefix}}.{identifier(value.name)}"'
     if isinstance(value, Repeat):
@@ -73,6 +75,8 @@ def expressions(value: Value) -> Iterable[Expr]:
     elif isinstance(value, Choice):
         for part in (value.then, value.test, value.otherwise):
             yield from expressions(part)
+    elif isinstance(value, Call):
+        yield from expressions(value.args)
     elif isinstance(value, Own):
         yield from expressions(list(value.sizes))
     elif isinstance(value, list | tuple):

@@ -3,7 +3,7 @@
 The passes run in this order on a `Flow`, each in a file of its own, one after another in ``passes``:
 
 1. ``ingest``: recognised operators take the place of the nodes they cover.
-2. ``tokens``: ``[batch, sequence, ...]`` becomes ``[tokens, ...]``.
+2. ``written``, ``tokens``: tensors written in parts are joined; ``[batch, sequence, ...]`` becomes ``[tokens, ...]``.
 3. ``views``: rotation and attention work on heads side by side; views cancel.
 4. ``head``, ``embedding``: the ends of the model.
 5. ``projections``, ``gated``, ``parallel``: linear layers, packed and split over ranks.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from kunport_codegen.expression import unwrap
+from kunport_codegen.expression import Expr, const, unwrap
 from kunport_codegen.facts import Attention
-from kunport_codegen.lowering.flow import Flow, Op
-from kunport_codegen.lowering.members import CACHE, QUANT, Item, Member, Prefix, Value
+from kunport_codegen.graph import Guard
+from kunport_codegen.lowering.alibi import slopes_of
+from kunport_codegen.lowering.errors import Refusal
+from kunport_codegen.lowering.flow import Flow, Op, basename
+from kunport_codegen.lowering.members import CACHE, QUANT, Call, Item, Member, Own, Prefix, Value
 
 
 def place_attentions(flow: Flow) -> None:
@@ -19,19 +22,45 @@ def place_attentions(flow: Flow) -> None:
         fact: Attention = op.fact
         if fact.mask not in ("causal", "sliding"):
             flow.refuse(op, f"the engine's attention has no {fact.mask} mask")
-        if fact.sinks:
-            flow.refuse(op, f"it has learned sinks ({fact.sinks}), which are not brought to the engine yet")
-        if fact.bias is not None:
-            what = "positions (ALiBi)" if fact.alibi else "a choice of keys" if fact.selection is not None else "data"
+        if fact.bias is not None and not fact.alibi:
+            what = "a choice of keys" if fact.selection is not None else "data"
             flow.refuse(op, f"it adds a bias to the scores, made of {what}, which is not brought to the engine yet")
         if fact.window is None and _engine_adds_window(flow):
             flow.refuse(op, "it sees all keys, and the engine would give it the window of config.sliding_window")
-        member = _member(fact, op, _projection(producers, op))
+        projection = _projection(producers, op)
+        member = _member(fact, op, projection)
+        if projection is None:
+            flow.whole.append(Refusal(op.where, op.name, "its heads are not those of one projection, and not split"))
+        if fact.alibi:
+            _slope(flow, op, member)
+        if fact.sinks:
+            _sink(flow, fact, member, split=projection is not None)
         for arg, name in zip(op.args, "qkv", strict=True):
             flow.names.setdefault(arg.id, name)
         placed.append(flow.call(op, member, op.args, op.results))
         flow.sharded.update(op.results)
     flow.ops = placed
+
+
+def _slope(flow: Flow, op: Op, member: Member) -> None:
+    """Give the layer the slopes of ALiBi; what else the source makes its bias of is taken as it is here."""
+    fact: Attention = op.fact
+    slopes = slopes_of(flow.graph, fact)
+    if slopes is None:
+        flow.refuse(op, "it adds a bias to the scores that grows with the key by no slopes that are known here")
+        return
+    args = (fact.heads,) if slopes.largest == 8.0 else (fact.heads, slopes.largest)
+    member.kwargs = {"alibi_slopes": Call("alibi_slopes", args), **member.kwargs}
+    flow.guards += [Guard(Expr("eq", (each.expr, const(each.value))), True, fact.where) for each in slopes.others]
+
+
+def _sink(flow: Flow, fact: Attention, member: Member, *, split: bool) -> None:
+    """Give the layer the learned sinks, a number for each head of this rank."""
+    assert fact.sinks is not None
+    parameter = flow.graph.parameters[fact.sinks]
+    own = Own(basename(fact.sinks), (fact.heads,), parameter.dtype, flat=len(parameter.shape) > 1, split=split)
+    member.kwargs = {"sinks": own, **member.kwargs}
+    member.tensors = {"sinks": fact.sinks}
 
 
 def _engine_adds_window(flow: Flow) -> bool:

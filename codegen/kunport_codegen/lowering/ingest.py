@@ -7,7 +7,7 @@ from kunport_codegen.graph import Frame, Graph, Location, Node, Ref
 from kunport_codegen.lowering.errors import LoweringError, Refusal
 from kunport_codegen.lowering.flow import Flow, Op, needed
 from kunport_codegen.lowering.norms import has_layer
-from kunport_codegen.lowering.rotary import has_embedding
+from kunport_codegen.lowering.rotary import has_embedding, regrouped_alike
 
 
 def ingest(graph: Graph, facts: Facts) -> Flow:
@@ -21,7 +21,7 @@ def ingest(graph: Graph, facts: Facts) -> Flow:
         where = root.where if root is not None else Location("", 1)
         raise LoweringError([Refusal(where, "output", "the model returns no tensor of logits")])
     owners = _owners(graph)
-    recognised = _recognised(facts, owners)
+    recognised = _recognised(graph, facts, owners)
     ops = [recognised.get(node.id) or _plain(node, owners) for node in graph.nodes]
     top = max((node.id for node in graph.walk()), default=0)
     flow = Flow(graph, needed(ops, graph.output.id), graph.output.id, free=top + 1)
@@ -31,7 +31,7 @@ def ingest(graph: Graph, facts: Facts) -> Flow:
     return flow
 
 
-def _recognised(facts: Facts, owners: dict[int, str]) -> dict[int, Op]:
+def _recognised(graph: Graph, facts: Facts, owners: dict[int, str]) -> dict[int, Op]:
     """Id of the node that holds the result -> the operator that makes it in one step."""
     ops: dict[int, Op] = {}
 
@@ -40,7 +40,7 @@ def _recognised(facts: Facts, owners: dict[int, str]) -> dict[int, Op]:
 
     for norm in filter(has_layer, facts.norms):
         add("Norm", (norm.input,), norm.output, norm.frame, norm.where, norm)
-    for rope in filter(has_embedding, facts.ropes):
+    for rope in regrouped_alike(graph, list(filter(has_embedding, facts.ropes)), facts.attentions):
         add("Rope", (rope.input,), rope.output, rope.frame, rope.where, rope)
     for attention in (each for each in facts.attentions if not each.key_transposed):
         inputs = (attention.query, attention.key, attention.value)

@@ -71,8 +71,16 @@ class Own:
     split: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a function that adapters share returns for these arguments."""
+
+    function: str
+    args: tuple[Any, ...]
+
+
 # What may stand in a constructor's arguments: plain Python constants, Scalar, Expr, Name, Item, Prefix, Repeat,
-# Updated, Choice, Own, and lists of these.
+# Updated, Choice, Own, Call, and lists of these.
 Value = Any
 
 QUANT = Name("vllm_config.quant_config")

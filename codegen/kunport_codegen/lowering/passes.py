@@ -31,6 +31,7 @@ from kunport_codegen.lowering.structure import Body, bodies, build
 from kunport_codegen.lowering.tokens import flatten_tokens
 from kunport_codegen.lowering.views import cancel_views, flatten_heads
 from kunport_codegen.lowering.weights import WeightMap, WeightMapError, weight_map
+from kunport_codegen.lowering.written import join_written
 
 
 def lower(graph: Graph, facts: Facts) -> LoweredModel:
@@ -41,6 +42,7 @@ def lower(graph: Graph, facts: Facts) -> LoweredModel:
     """
     flow = ingest(graph, facts)
     _settled(flow)
+    join_written(flow)
     flatten_tokens(flow)
     _settled(flow)
     flatten_heads(flow)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kunport_codegen.expression import Expr, unwrap
-from kunport_codegen.facts import Rope
-from kunport_codegen.graph import Ref
+from kunport_codegen.facts import Attention, Rope
+from kunport_codegen.graph import Graph, Node, Ref, refs
 from kunport_codegen.lowering.flow import POSITIONS, Flow, Op
 from kunport_codegen.lowering.members import Member, Updated, Value
 from kunport_codegen.lowering.selection import read
@@ -13,8 +15,58 @@ from kunport_codegen.lowering.selection import read
 def has_embedding(fact: Rope) -> bool:
     """Whether the engine has a rotary embedding of this form, described by the configuration."""
     described = bool(fact.table.parameters) and fact.table.rope_type != "proportional"
-    plain = fact.returns and not fact.regrouped and not fact.backwards
+    plain = fact.returns and not fact.backwards
     return described and plain and unwrap(fact.table.rotary_dim) % 2 == 0
+
+
+def regrouped_alike(graph: Graph, ropes: Sequence[Rope], attentions: Sequence[Attention]) -> list[Rope]:
+    """The rotations that the engine has, those that take pairs apart among them where the order cannot matter.
+
+    The scores of an attention are the same for any order of the elements of a head that query and key share. So where
+    both are rotated by one table and stand at one place of their heads, the engine may leave the pairs together.
+    """
+    readers: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        for value in dict.fromkeys(refs((node.args, node.kwargs))):
+            readers.setdefault(value, []).append(node)
+    widths = {node.id: unwrap(node.shape[-1]) for node in graph.nodes if node.shape}
+    inside = {node for attention in attentions for node in attention.nodes}
+    places: dict[tuple[int, int], list[tuple[int, str, Rope]]] = {}
+    for rope in ropes:
+        if rope.regrouped:
+            for attention in attentions:
+                for operand, name in ((attention.query, "q"), (attention.key, "k")):
+                    place = _place(readers, widths, inside, rope.output, operand)
+                    if place is not None:
+                        places.setdefault((attention.output, rope.table.cos), []).append((place, name, rope))
+    alike: set[int] = set()
+    for found in places.values():
+        same = len({(place, rope.style, rope.table.cos) for place, _, rope in found}) == 1
+        if same and sorted(name for _, name, _ in found) == ["k", "q"]:
+            alike.update(id(rope) for _, _, rope in found)
+    return [rope for rope in ropes if not rope.regrouped or id(rope) in alike]
+
+
+def _place(
+    readers: dict[int, list[Node]], widths: dict[int, int], inside: set[int], value: int, operand: int
+) -> int | None:
+    """Where a value stands in the heads of an operand of attention, if it goes nowhere else; None otherwise."""
+    place = 0
+    while value != operand:
+        users = [node for node in readers.get(value, ()) if node.op != "getitem" or readers.get(node.id)]
+        if len(users) != 1 or users[0].id in inside:
+            return None
+        user = users[0]
+        if user.op == "cat" and unwrap(user.kwargs.get("dim", user.args[-1])) == -1:
+            parts = [part.id for part in user.args[0]]
+            place += sum(widths[part] for part in parts[: parts.index(value)])
+        elif user.op == "setitem" and isinstance(user.args[2], Ref) and user.args[2].id == value:
+            start = user.args[1][1].start if isinstance(user.args[1], tuple) and len(user.args[1]) == 2 else None
+            place += unwrap(start) or 0
+        elif user.op not in ("setitem", "expand") and not (user.op == "transpose" and set(user.args[1:]) == {1, 2}):
+            return None
+        value = user.id
+    return place
 
 
 def place_ropes(flow: Flow) -> None:
@@ -32,7 +84,13 @@ def place_ropes(flow: Flow) -> None:
             continue
         names[owner] = names.get(owner, 0) + 1
         name = "rotary_emb" if names[owner] == 1 else f"rotary_emb_{names[owner]}"
-        member = _member(flow, ops[0], f"{owner}.{name}", attentions[owner].head_dim)
+        head_size = ops[0].kwargs.get("head_size", attentions[owner].head_dim)
+        if unwrap(head_size) == unwrap(attentions[owner].head_dim):
+            head_size = attentions[owner].head_dim
+        if any(unwrap(op.kwargs.get("head_size", head_size)) != unwrap(head_size) for op in ops):
+            flow.refuse(ops[-1], "it rotates a query and a key of different sizes")
+            continue
+        member = _member(flow, ops[0], f"{owner}.{name}", head_size)
         args = (Ref(POSITIONS), *(op.args[0] for op in ops))
         call = flow.call(ops[0], member, args, [op.results[0] for op in ops])
         joined.update((id(op), call) for op in ops)

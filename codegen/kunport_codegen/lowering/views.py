@@ -26,14 +26,39 @@ def flatten_heads(flow: Flow) -> None:
             continue
         if op.name == "Attention":
             op.fact = _sized(flow, op)
+            _pad_value(flow, ops, op)
+        else:
+            op.kwargs = {"head_size": flow.layouts[op.results[0]].sizes[-1]}
         op.args = tuple(Ref(_view(flow, ops, op, arg.id)) for arg in op.args)
-        result = op.results[0]
+        result, cut = op.results[0], []
         layout = flow.layouts[result]
+        if op.name == "Attention" and unwrap(layout.sizes[-1]) < unwrap(op.fact.value_dim):
+            # The result of padded values: what belongs to the padding is zero.
+            layout = Layout(layout.tokens, (*layout.sizes[:-1], op.fact.value_dim))
+            wide = flow.fresh(layout, flow.dtypes.get(result))
+            index = (*[slice(None, None, None)] * len(layout.sizes), slice(None, flow.layouts[result].sizes[-1], None))
+            cut = [Op("getitem", (Ref(wide), index), {}, [result], op.owner, op.where)]
+            result = wide
         flat = flow.fresh(_side_by_side(layout), flow.dtypes.get(result))
         op.results = [flat]
-        ops += [op, Op("view", (Ref(flat),), {}, [result], op.owner, op.where)]
+        ops += [op, Op("view", (Ref(flat),), {}, [result], op.owner, op.where), *cut]
     flow.ops = ops
     cancel_views(flow)
+
+
+def _pad_value(flow: Flow, ops: list[Op], op: Op) -> None:
+    """Values shorter than keys get zeros behind them: the cache of the engine has one size for both."""
+    fact: Attention = op.fact
+    value = op.args[2].id
+    missing = apply("sub", fact.head_dim, fact.value_dim)
+    if unwrap(missing) <= 0:
+        return
+    layout = flow.layouts[value]
+    size: Size = fact.head_dim  # type: ignore[assignment]
+    padded = flow.fresh(Layout(layout.tokens, (*layout.sizes[:-1], size)), flow.dtypes.get(value))
+    ops.append(Op("pad", (Ref(value), (0, missing)), {}, [padded], op.owner, op.where))
+    op.args = (*op.args[:2], Ref(padded))
+    op.fact = replace(fact, value_dim=fact.head_dim)
 
 
 def _sized(flow: Flow, op: Op) -> Attention:

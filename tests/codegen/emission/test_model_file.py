@@ -147,6 +147,15 @@ def test_guards_are_checked_before_anything_is_built() -> None:
     assert lines.index("check_guards(config, GUARDS)") < next(i for i, line in enumerate(lines) if "TinyModel(" in line)
 
 
+def test_an_engine_set_for_latent_attention_is_refused_at_construction() -> None:
+    graph = build(Decoder())
+    assert "use_mla" not in emit(graph)["tiny.py"]
+    graph.config["kv_lora_rank"] = 4
+    code = emit(graph)["tiny.py"]
+    assert "if vllm_config.model_config.use_mla:\n            raise AdapterError(" in code
+    assert "from kunport_model_adapters.errors import AdapterError" in code
+
+
 def test_one_rank_only_is_said_at_construction() -> None:
     text = emit(build(Decoder(query_norm="full", norm="layer")))["tiny.py"]
     assert "if vllm_config.parallel_config.tensor_parallel_size > 1:\n            raise ValueError(" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kunport_codegen.expression import Scalar, symbols_of, unwrap
+from kunport_codegen.expression import Expr, Scalar, const, fields_of, symbols_of, unwrap
 from kunport_codegen.lowering.errors import RefusedError
 from kunport_codegen.lowering.flow import Layout, Size
 
@@ -55,7 +55,24 @@ def axes_of(shape: Sequence[Size] | None, hints: Sequence[Role] = ()) -> Axes:
     return Axes(tuple(shape), roles)
 
 
+# Fields that bound how long a sequence may be, for the engine as for the source.
+_BOUNDS = frozenset(("n_positions", "n_ctx", "max_position_embeddings"))
+
+
+def _plain(size: Scalar) -> Scalar:
+    """``batch * heads // heads`` is the batch; ``sequence + 0``, or under a bound it has anyway, the sequence."""
+    expr, args = size.expr, size.expr.args
+    if expr.op == "floordiv" and isinstance(args[0], Expr) and args[0].op == "mul" and args[0].args[1] == args[1]:
+        return Scalar(size.value, args[0].args[0])
+    if expr.op == "add" and args[1] == const(0):
+        return Scalar(size.value, args[0])
+    if expr.op == "min" and isinstance(args[1], Expr) and fields_of(args[1]) <= _BOUNDS and not symbols_of(args[1]):
+        return Scalar(size.value, args[0])
+    return size
+
+
 def _role(size: Size, hint: Role) -> Role:
+    size = _plain(size) if isinstance(size, Scalar) and symbols_of(size.expr) else size
     symbols = symbols_of(size.expr) if isinstance(size, Scalar) else set()
     if not symbols:
         return "b" if hint == "b" and unwrap(size) == 1 else None

@@ -1,0 +1,55 @@
+"""Tensors written in parts become joins, where the parts make up the last axis once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kunport_codegen.graph import DType, Graph, Location, Node, Ref
+from kunport_codegen.lowering.flow import Flow, Op
+from kunport_codegen.lowering.written import join_written
+
+WHERE = Location("model.py", 7)
+FIRST, SECOND, EMPTY, ONE, BOTH = range(5)
+
+
+def joined(first: slice, second: slice, widths: tuple[int, int], base: str = "empty") -> Op:
+    """The last of two writes into ``[2, 6]`` after the pass."""
+    steps: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = [
+        ("input", ("a",), (2, widths[0])),
+        ("input", ("b",), (2, widths[1])),
+        (base, ((2, 6),), (2, 6)),
+        ("setitem", (Ref(EMPTY), (Ellipsis, first), Ref(FIRST)), (2, 6)),
+        ("setitem", (Ref(ONE), (Ellipsis, second), Ref(SECOND)), (2, 6)),
+    ]
+    graph = Graph("TinyForCausalLM", "tiny", {})
+    ops = []
+    for place, (op, args, shape) in enumerate(steps):
+        graph.nodes.append(Node(place, op, args, {}, shape, DType("model"), 0, WHERE))
+        ops.append(Op(op, args, {}, [place], "", WHERE))
+    flow = Flow(graph, ops, BOTH)
+    join_written(flow)
+    return flow.ops[-1]
+
+
+@pytest.mark.parametrize("base", ["empty", "zeros"])
+def test_parts_are_joined_in_the_order_of_their_places(base: str) -> None:
+    op = joined(slice(None, 4), slice(4, None), (4, 2), base)
+    assert (op.name, op.args, op.kwargs) == ("cat", ([Ref(FIRST), Ref(SECOND)],), {"dim": -1})
+    op = joined(slice(2, None), slice(None, 2), (4, 2), base)
+    assert (op.name, op.args) == ("cat", ([Ref(SECOND), Ref(FIRST)],))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "widths", "base"),
+    [
+        (slice(None, 3), slice(4, None), (3, 2), "empty"),
+        (slice(None, 5), slice(4, None), (5, 2), "empty"),
+        (slice(None, 4), slice(4, 5), (4, 1), "empty"),
+        (slice(None, None, 2), slice(1, None, 2), (3, 3), "empty"),
+        (slice(None, 4), slice(4, None), (4, 2), "ones"),
+    ],
+    ids=["a gap", "an overlap", "an end left out", "in turn", "on something"],
+)
+def test_what_is_no_join_stays_what_it_is(first: slice, second: slice, widths: tuple[int, int], base: str) -> None:
+    assert joined(first, second, widths, base).name == "setitem"
