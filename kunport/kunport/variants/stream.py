@@ -173,12 +173,16 @@ class _Follower:
             self._event(node, "N")
             return {value}
         inside, read = list(self._inside(node)), set[int]()
+        written: set[tuple[str, int]] = set()
         for each in inside:
             if each.id not in self.norms:
                 read.update(value for value in self.model.reads(each) if value in self.values)
             elif (value := self._normed(each.id)) is not None:
-                self._event(each, "N")
+                again = (self.norms[each.id].weight or "", value)
+                if again not in written:  # a source that calls one norm for each of its readers has one norm
+                    self._event(each, "N")
                 read.add(value)
+                written.update({again} if again[0] else ())
             elif (first := self._normed_first(each.id)) is not None:
                 self._event(each, "N")
                 if self.index.user(first) is None:

@@ -14,10 +14,20 @@ def read(model: Model) -> Found:
     found = embedded(model)
     if found.unknown is not None:
         yield KEY, model.opaque(found.unknown)
+    elif found.norms and _of_layers(model, found.norms[0].frame):
+        node = model.index.nodes[found.norms[0].output]
+        yield KEY, model.opaque(node, "the norm is one of a list, and may be that of the first layer")
     elif found.norms:
         yield KEY, model.fact(True, found.norms[0].where)
     else:
         yield KEY, model.fact(False, found.tokens.where if found.tokens else model.graph.modules[""].where)
+
+
+def _of_layers(model: Model, frame: int) -> bool:
+    """Whether a norm's module stands in a list of its like, as where layers are spread over parallel lists."""
+    modules, path = model.graph.modules, model.paths[frame]
+    siblings = modules[path.rpartition(".")[0]].children if path.rpartition(".")[2].isdecimal() else []
+    return len({modules[each].cls for each in siblings}) == 1 < len(siblings)
 
 
 VARIANT = Variant(
