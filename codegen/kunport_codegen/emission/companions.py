@@ -77,6 +77,7 @@ def readme(model: LoweredModel, facts: Facts) -> str:
             untold=model.weights.ignored.untold,
             whole=[str(refusal) for refusal in model.whole],
             own_code=_is_of_own_code(model),
+            latent=keeps_latents(model),
         )
     )
 
@@ -98,3 +99,8 @@ def parity_test(model: LoweredModel) -> str:
 def _is_of_own_code(model: LoweredModel) -> bool:
     """Whether the source is not all Transformers' own."""
     return not all(name.startswith("transformers/") for name in model.graph.sources)
+
+
+def keeps_latents(model: LoweredModel) -> bool:
+    """Whether vLLM by itself would keep a cache of latents for such a configuration, where an adapter keeps all."""
+    return "kv_lora_rank" in model.graph.config

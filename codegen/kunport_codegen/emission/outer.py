@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kunport_codegen.emission.classes import forward_of
+from kunport_codegen.emission.companions import keeps_latents
 from kunport_codegen.emission.constructor import Constructor, construction
 from kunport_codegen.emission.descriptions import docstring
 from kunport_codegen.emission.identifiers import EmissionError, identifier, literal
@@ -117,7 +118,7 @@ def _unquantised(model: LoweredModel) -> str:
 
 def _latent(model: LoweredModel) -> str:
     """What is wrong with an engine that would size its cache for latent attention, and the cure; "" if none does."""
-    if "kv_lora_rank" not in model.graph.config:
+    if not keeps_latents(model):
         return ""
     problem = "This adapter keeps whole keys and values, and vLLM is set for a cache of latents."
     return f"{literal(problem)}, {literal('Set VLLM_MLA_DISABLE=1.')}"

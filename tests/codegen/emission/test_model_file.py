@@ -149,9 +149,13 @@ def test_guards_are_checked_before_anything_is_built() -> None:
 
 def test_an_engine_set_for_latent_attention_is_refused_at_construction() -> None:
     graph = build(Decoder())
-    assert "use_mla" not in emit(graph)["tiny.py"]
+    written = emit(graph)
+    assert "use_mla" not in written["tiny.py"]
+    assert "VLLM_MLA_DISABLE" not in written["README.md"]
     graph.config["kv_lora_rank"] = 4
-    code = emit(graph)["tiny.py"]
+    written = emit(graph)
+    code = written["tiny.py"]
+    assert "    export VLLM_MLA_DISABLE=1\n" in written["README.md"]
     assert "if vllm_config.model_config.use_mla:\n            raise AdapterError(" in code
     assert "from kunport_model_adapters.errors import AdapterError" in code
 

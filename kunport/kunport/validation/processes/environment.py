@@ -34,6 +34,8 @@ def engine_environment(adapter: Path | None, threads: int) -> dict[str, str]:
     environment.pop("KUNPORT_ADAPTER_PATH", None)
     if adapter is not None:
         environment["KUNPORT_ADAPTER_PATH"] = str(adapter)
+        # Adapters keep whole keys and values, also of models for which vLLM by itself would keep latents.
+        environment["VLLM_MLA_DISABLE"] = "1"
     return environment
 
 
