@@ -55,5 +55,5 @@ def parameters(value: int) -> str:
     """``722 k``, ``135 M``, ``1.24 B``."""
     for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
         if value >= size:
-            return f"{value / size:.3g} {unit}"
+            return f"{value / size:.3g} {unit}" if value < 10**15 else f"{value // size:,} {unit}"
     return str(value)

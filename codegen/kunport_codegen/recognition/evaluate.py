@@ -86,7 +86,7 @@ def _apply(node: Node, known: Mapping[int, Array]) -> Array:
     try:
         with np.errstate(all="ignore"):
             result: Array = rule(*args, **kwargs)
-    except (TypeError, ValueError, IndexError) as error:
+    except (TypeError, ValueError, IndexError, OverflowError, MemoryError) as error:
         raise UnevaluableError(f"{node.op}: {error}") from error
     return result
 

@@ -136,6 +136,8 @@ def _is_sum(index: Index, choice: Node, mixture: _Mixture) -> bool:
     tokens, shape = sizes(mixture.tokens), sizes(choice)
     if tokens is None or shape is None or len(tokens) != 2 or tokens[0] != shape[0] or shape[1] > len(factors):
         return False
+    if min(*tokens, *shape) < 1:
+        return False
     for crowded in (False, True):  # once most experts have tokens, once all others have none
         chosen = np.argsort(draw.random((shape[0], len(factors))), axis=1)[:, : shape[1]]
         chosen = np.tile(np.arange(shape[1]), (shape[0], 1)) if crowded else chosen

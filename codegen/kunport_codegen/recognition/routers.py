@@ -132,7 +132,8 @@ class Routers:
         self, logits: Node, bias: Node | None, weights: int, choice: int, groups: tuple[Number, Number] | None
     ) -> _Formula | None:
         draw, shape = np.random.default_rng(0), sizes(logits)
-        assert shape is not None
+        if shape is None or min(shape) < 1:
+            return None
         known = {logits.id: (values := draw.standard_normal(shape))}
         correction = draw.standard_normal(shape[1])
         if bias is not None:
@@ -142,7 +143,7 @@ class Routers:
             chosen = evaluate(self.index.nodes, choice, known)
         except UnevaluableError:
             return None
-        if given.shape != chosen.shape or given.ndim != 2:
+        if given.shape != chosen.shape or given.ndim != 2 or not given.size:
             return None
         for scoring, how in itertools.product(SCORINGS, GROUP_SCORES if groups else (None,)):
             scores = SCORINGS[scoring](values)

@@ -23,6 +23,7 @@ from .spelling import spelled
 
 # Operators that place elements and change none; the positions themselves are counted by the length.
 _PLACING = frozenset(("arange", "getitem", "reshape", "expand", "unsqueeze", "repeat", "broadcast_to", "transpose"))
+_FASTEST = 8.0  # radians a position: beyond, float32 holds no angle of a longer text, and nothing shows a frequency
 _POSITIONS = 256  # as many rows of a long table are tried
 
 
@@ -138,10 +139,11 @@ def _own_basis(index: Index, angles: int, values: Array, positions: Array) -> Ba
         scalars = [arg for arg in (*node.args, *node.kwargs.values()) if isinstance(arg, Scalar)]
         if node.op not in _PLACING and any(symbols_of(each.expr) for each in scalars):
             return None
-    rows = np.reshape(values, (-1, values.shape[-1])) if values.ndim > 1 else values
-    if rows.ndim != 2 or not len(rows) or positions[0] == 0:
+    if values.ndim < 2 or not values.size or positions[0] == 0:
         return None
-    found = rows[0] / positions[0]
+    found = np.reshape(values, (-1, values.shape[-1]))[0] / positions[0]
+    if not np.all(np.abs(found) < _FASTEST):
+        return None
     half = len(found) // 2
     if np.array_equal(found[:half], found[half:]):
         found = found[:half]

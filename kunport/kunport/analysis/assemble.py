@@ -71,7 +71,12 @@ class Construction:
 
 def read_target(target: Target, config: dict[str, Any], length: int = LENGTH) -> Reading:
     """Reads a located model under an effective configuration. See `assemble`."""
-    return assemble(target.module, target.architecture, roots_of(target), config, config_class_of(target), length)
+    try:
+        return assemble(target.module, target.architecture, roots_of(target), config, config_class_of(target), length)
+    except (NotUnderstoodError, RaisedError) as problem:  # outside of any function of the model's
+        raise KunportError(
+            f"{target.architecture} in {target.module} cannot be read: {problem}.", "Check its source."
+        ) from None
 
 
 def roots_of(target: Target) -> list[Root]:

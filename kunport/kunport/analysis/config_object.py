@@ -14,6 +14,7 @@ from kunport.analysis.interpreter.attributes import MISSING, class_member
 from kunport.analysis.interpreter.containers import lift
 from kunport.analysis.intrinsics.configurations import configuration, part
 from kunport.analysis.values import Class, FieldDict, FieldList, Instance, SourceClass, Value, is_subclass
+from kunport.errors import KunportError
 
 # How the analysis runs the model, whatever the configuration says.
 _RUN = {
@@ -92,7 +93,10 @@ def _value(interpreter: Interpreter, value: Any, path: str) -> Value:
     if isinstance(value, Part):
         cls = _class(interpreter, value.place, part)
         if enums.is_enumeration(cls):
-            return enums.by_value(interpreter, cls, value["value"])
+            try:
+                return enums.by_value(interpreter, cls, value["value"])
+            except RaisedError as problem:
+                raise KunportError(f"The field {path} is wrong: {problem}.", "Correct it in config.json.") from None
         return _object(interpreter, cls, value, path)
     if isinstance(value, list) and any(isinstance(each, Part) for each in value):
         items = FieldList(_value(interpreter, each, f"{path}[{position}]") for position, each in enumerate(value))

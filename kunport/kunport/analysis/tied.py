@@ -8,6 +8,7 @@ from itertools import cycle
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.tree import Tree
 from kunport.analysis.values import Instance, Value
+from kunport.errors import KunportError
 
 
 def tied_tensors(interpreter: Interpreter, tree: Tree) -> list[tuple[str, str]]:
@@ -22,8 +23,11 @@ def tied_tensors(interpreter: Interpreter, tree: Tree) -> list[tuple[str, str]]:
         prefix = f"{model.path}." if model.path else ""
         names = sorted(path.removeprefix(prefix) for path in tree.parameters if path.startswith(prefix))
         for target, source in keys.items():
-            sources = [name for name in names if re.match(source, name)]
-            targets = [name for name in names if re.match(target, name)]
+            try:
+                sources, targets = ([name for name in names if re.match(each, name)] for each in (source, target))
+            except (re.error, TypeError, RecursionError, OverflowError):
+                interpreter.trace.note(f"a name of tied weights is no pattern: {source!r} or {target!r}")
+                continue
             for name, other in zip(targets, cycle(sources), strict=False):
                 if name != other:
                     tied[prefix + name] = tied.get(prefix + other, prefix + other)
@@ -37,8 +41,11 @@ def _declared(interpreter: Interpreter, model: Instance) -> dict[str, str]:
     if not isinstance(keys, dict | list | tuple) or not keys or not isinstance(config, Instance):
         return {}
     ties = class_constant(interpreter, config, "tie_word_embeddings")
-    if ties is None or not interpreter.truth(ties):
-        return {}
+    try:
+        if ties is None or not interpreter.truth(ties):
+            return {}
+    except NotUnderstoodError as problem:
+        raise KunportError(f"Whether weights are tied is not known: {problem}.", "Check the configuration.") from None
     return keys if isinstance(keys, dict) else dict.fromkeys(keys, _input_embeddings(interpreter, model))
 
 

@@ -87,6 +87,8 @@ class Trace:
             Frame(0, None, "constructor", name, "", self.where),
             Frame(1, None, "module", name, "", self.where),
         ]
+        for node in self.nodes:  # what a file runs when it is imported comes before any of the model
+            node.frame = 0
 
     @contextmanager
     def entered(self, kind: str, name: str, path: str = "") -> Iterator[Frame]:

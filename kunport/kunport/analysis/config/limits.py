@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kunport_codegen.expression import fields_of
+from kunport_codegen.expression import fields_of, unwrap
 from kunport_codegen.graph import Graph, Node
 
 from kunport.errors import KunportError
 
 LARGEST = 1 << 40  # a thousand times the longest vocabulary, sequence or layer there is
+_LONGEST = 1 << 27  # elements along one side of a weight: a hundred times the largest vocabulary
 # Fields that count something, in the names that they have anywhere.
 _COUNTS = re.compile(r"(num_(hidden_)?|n_)(layers?|heads?)|num_(attention|key_value)_heads|hidden_size|d_model|n_embd")
 # How a constructor of the source ends on values that it cannot take.
@@ -53,7 +54,15 @@ def check_built(graph: Graph, given: dict[str, Any]) -> None:
 
     Raises:
         KunportError: a constructor ends in an error that the values of some of these fields lead to; they are named.
+            Or a weight would have a size that none has.
     """
+    for path, parameter in graph.parameters.items():
+        for size in map(unwrap, parameter.shape):
+            if not 0 <= size <= _LONGEST:
+                raise KunportError(
+                    f"{graph.architecture} cannot be built: {path} would have a side of {size:,} elements.",
+                    "Correct the sizes in the configuration.",
+                )
     for node in graph.unknowns():
         reason = str(node.args[0])
         blamed = _blamed(graph, node, given) if _IMPOSSIBLE.match(reason) else []

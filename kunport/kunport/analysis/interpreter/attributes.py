@@ -83,7 +83,10 @@ def get(interpreter: Interpreter, value: Value, name: str) -> Value:
     if isinstance(value, Function | Native):
         return _of_function(value, name)
     if isinstance(value, Partial):
-        return {"func": value.function, "args": value.args, "keywords": value.kwargs}[name]
+        held = {"func": value.function, "args": value.args, "keywords": value.kwargs}
+        if name not in held:
+            raise NotUnderstoodError(f"{name} of a partial function")
+        return held[name]
     if isinstance(value, Bound):
         return value.receiver if name == "__self__" else get(interpreter, value.function, name)
     if isinstance(value, DType):
@@ -151,7 +154,11 @@ def _of_class(interpreter: Interpreter, value: Class, name: str) -> Value:
 
 def _of_super(interpreter: Interpreter, value: Super, name: str) -> Value:
     receiver = value.receiver
+    if not isinstance(receiver, Instance | SourceClass | NativeClass):
+        raise NotUnderstoodError("super() of what is no instance")
     order = receiver.cls.mro if isinstance(receiver, Instance) else receiver.mro
+    if value.owner not in order:
+        raise RaisedError("TypeError", "super(type, obj): obj must be an instance or subtype of type")
     found = class_member(interpreter, order[order.index(value.owner) + 1 :], name)
     if found is MISSING and name in _OBJECT:
         found = _OBJECT[name]

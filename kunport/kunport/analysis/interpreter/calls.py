@@ -14,6 +14,7 @@ from kunport.analysis.interpreter.replay import NOTHING
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError, Return
 from kunport.analysis.parameters import defaults, keyword_only, positional
+from kunport.analysis.shapes import ShapeError
 from kunport.analysis.values import (
     Bound,
     Function,
@@ -128,8 +129,10 @@ def _contained(
     except Exception as problem:
         if not interpreter.contains(problem):
             raise
-        if isinstance(problem, NotUnderstoodError):
+        if isinstance(problem, NotUnderstoodError | ShapeError):
             reason = problem.reason
+        elif isinstance(problem, OverflowError | MemoryError):
+            reason = f"{function.name} computes with a number that is too large"
         elif isinstance(problem, RaisedError):
             reason = f"{function.name} raises {problem}"
         elif isinstance(problem, RecursionError):

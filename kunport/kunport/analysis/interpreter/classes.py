@@ -105,6 +105,8 @@ def own_member(interpreter: Interpreter, cls: SourceClass, name: str) -> Value:
             else:
                 interpreter.execute(statement, scope)
         interpreter.trace.where = where
+        if name not in cls.namespace:
+            raise NotUnderstoodError(f"{cls.name} defines {name} in a way that is not followed")
         if enums.is_enumeration(cls):
             cls.namespace[name] = enums.member(interpreter, cls, name, cls.namespace[name])
     return cls.namespace[name]
@@ -113,6 +115,8 @@ def own_member(interpreter: Interpreter, cls: SourceClass, name: str) -> Value:
 def instantiate(interpreter: Interpreter, cls: Class, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """``cls(*args, **kwargs)``."""
     if enums.is_enumeration(cls):
+        if len(args) != 1 or kwargs:
+            raise NotUnderstoodError(f"{cls.name} called with {len(args)} values")
         return enums.by_value(interpreter, cls, args[0])
     maker = attributes.class_member(interpreter, cls.mro, "__new__")
     if isinstance(maker, Native):

@@ -179,7 +179,10 @@ def mapping(interpreter: Interpreter, value: Value) -> dict[Value, Value]:
     if isinstance(value, Instance) and (keys := interpreter.find(value, "keys")) is not None:
         return {key: item(interpreter, value, key) for key in iterate(interpreter, interpreter.call(keys, [], {}))}
     if isinstance(value, list | tuple):
-        return {interpreter.pin(key): each for key, each in (iterate(interpreter, pair) for pair in value)}
+        pairs = [iterate(interpreter, pair) for pair in value]
+        if any(len(pair) != 2 for pair in pairs):
+            raise RaisedError("ValueError", "a dictionary is made of pairs")
+        return {interpreter.pin(key): each for key, each in pairs}
     raise NotUnderstoodError(f"{operations.describe(value)} used as a dictionary")
 
 

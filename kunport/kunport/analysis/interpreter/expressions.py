@@ -10,7 +10,7 @@ from kunport_codegen.expression import Expr, Scalar
 
 from kunport.analysis.interpreter import choices, operations
 from kunport.analysis.interpreter.scope import Scope
-from kunport.analysis.interpreter.signals import NotUnderstoodError
+from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.values import Function, Native, OrderedSet, Super, Tensor, Unknown, Value
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ def _list(interpreter: Interpreter, node: ast.List, scope: Scope) -> Value:
 
 
 def _set(interpreter: Interpreter, node: ast.Set, scope: Scope) -> Value:
-    return OrderedSet(interpreter.pin(element) for element in _elements(interpreter, node.elts, scope))
+    elements = [interpreter.pin(element) for element in _elements(interpreter, node.elts, scope)]
+    if any(isinstance(each, list | dict) for each in elements):
+        raise RaisedError("TypeError", "a set of what can change")
+    return OrderedSet(elements)
 
 
 def _dict(interpreter: Interpreter, node: ast.Dict, scope: Scope) -> Value:

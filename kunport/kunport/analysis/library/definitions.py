@@ -36,7 +36,7 @@ def class_body(source: str, name: str) -> ast.ClassDef | None:
     for candidate in () if text is None else (text, source):
         try:
             body = ast.parse(candidate).body
-        except (SyntaxError, ValueError, RecursionError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last: brackets nested without end
             continue
         return next((each for each in body if isinstance(each, ast.ClassDef) and each.name == name), None)
     return None

@@ -8,6 +8,8 @@ Epsilon belongs to the instance: many models mix sources.
 
 from __future__ import annotations
 
+import sys
+
 from kunport_codegen.expression import Scalar, fields_of, unwrap
 from kunport_codegen.facts import Norm
 from kunport_codegen.recognition.norms import STEP
@@ -20,7 +22,7 @@ from kunport.variants.variant import Example, Found, Variant
 def read(model: Model, norm: Norm) -> Found:
     """Value and source."""
     epsilon = norm.epsilon
-    value = float(unwrap(epsilon))
+    value = float(min(unwrap(epsilon), sys.float_info.max))  # a whole number can be larger than any other
     if epsilon == STEP:
         yield "epsilon", model.opaque(model.index.nodes[norm.output], "torch's own, which its version decides")
     else:
