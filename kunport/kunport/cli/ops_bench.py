@@ -14,7 +14,7 @@ from kunport.cli.arguments import Verbs
 from kunport.cli.terminal import say
 from kunport.errors import KunportError
 
-_GROUPS = ("decode", "prefill", "variants", "rows")
+_GROUPS = ("decode", "prefill", "variants", "rows", "products")
 
 
 def add_to(what: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParser) -> None:
@@ -22,14 +22,16 @@ def add_to(what: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParser
     bench = what.add_parser(
         "bench",
         parents=[common],
-        help="tune and measure the Triton kernels of attention, norms, rotations and activations on this accelerator",
+        help="tune and measure the Triton kernels of attention, rows and products on this accelerator",
         description="Each candidate is held against float64 first. The best then take turns with a copy of as many "
         "bytes, torch, and vLLM's, Liger's and FlagGems's kernels where these are installed. Writes measurements.json "
         "and a tuning table, which is used where KUNPORT_TUNING names its folder.",
     )
     bench.add_argument("groups", metavar="GROUP", nargs="*", help=f"of {', '.join(_GROUPS)} (default: all)")
     bench.add_argument("--out", type=Path, metavar="FOLDER", default=Path("bench"), help="for the results (bench)")
-    bench.add_argument("--only", metavar="TEXT", default="", help="of the rows, operators with this in their names")
+    bench.add_argument(
+        "--only", metavar="TEXT", default="", help="of rows and products, operators with this in their names"
+    )
     bench.add_argument("--seconds", type=float, metavar="N", default=500, help="then try no more candidates (500)")
     bench.set_defaults(run=run_bench)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import torch
 
-from kunport_runtime.bench import ahead, attention_trials, contracts, row_trials
+from kunport_runtime.bench import ahead, attention_trials, contracts, product_trials, row_trials
 from kunport_runtime.bench.rounds import Measurement, run
 from kunport_runtime.bench.trial import Trial
 from kunport_runtime.providers.triton import tuning
 
-GROUPS = ("decode", "prefill", "variants", "rows")
-"""Paged attention of one query a sequence and of many, its variants beside the plain form, and row by row kernels."""
+GROUPS = ("decode", "prefill", "variants", "rows", "products")
+"""Paged attention of one query a sequence and of many, its variants beside the plain form, rows, and products."""
 
 
 def measure(
@@ -36,7 +36,7 @@ def measure(
         seconds: after which no more candidates are tried.
         finalists: candidates that take turns with the peers.
         rounds: turns of each.
-        only: of the rows, operators that have this in their names.
+        only: of the rows and products, operators that have this in their names.
         check: first run every case of the contracts on the device.
     """
     groups = groups or GROUPS
@@ -48,6 +48,8 @@ def measure(
         jobs += list(attention_trials.variant_compilations())
     if "rows" in groups:
         jobs += list(row_trials.compilations(only))
+    if "products" in groups:
+        jobs += list(product_trials.compilations(only))
     for error in ahead.compile_in_parallel(jobs):
         print(f"  does not compile: {error}")
     print(f"{len(jobs)} compiled in {time.monotonic() - begin:.0f} s on {torch.cuda.get_device_name()}", flush=True)
@@ -81,14 +83,16 @@ def _trials(group: str, only: str) -> Iterator[Trial]:
         return attention_trials.prefill_trials()
     if group == "variants":
         return attention_trials.variant_trials()
+    if group == "products":
+        return product_trials.product_trials(only)
     return row_trials.row_trials(only)
 
 
 def _print(trial: Trial, results: list[Measurement]) -> None:
-    """One line: the copy or cuDNN, then ours, best first, as rate, share of that peer and spread."""
+    """One line: the copy, cuDNN or cuBLAS, then ours, best first, as rate, share of that peer and spread."""
     unit = "TB/s" if trial.unit == "bytes" else "TFLOP/s"
     digits = 3 if trial.unit == "bytes" else 0
-    peer = next((each.rate for each in results if each.contender in ("copy", "cuDNN")), None)
+    peer = next((each.rate for each in results if each.contender in ("copy", "cuDNN", "cuBLAS")), None)
     cells = []
     for each in [*results[:4], *(each for each in results[4:] if each.config is None)]:
         share = f" ({each.rate / peer:.3f})" if peer else ""

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kunport_runtime.providers.triton import tuning
 from kunport_runtime.providers.triton.implementations import IMPLEMENTATIONS
 
-PARTS = {"paged_decode", "paged_prefill", "fused_experts_up", "fused_experts_down"}  # operators of two kernels
+# Kernels with a name of their own in the tables
+PARTS = {"paged_decode", "paged_prefill", "fused_experts_up", "fused_experts_down", "fp8_matmul_grouped"}
 KNOWN = PARTS | {each.operator for each in IMPLEMENTATIONS}
 DEFAULTS: tuning.Config = {"block": 8, "warps": 1}
 CPU = torch.device("cpu")

@@ -1,4 +1,4 @@
-"""Prints, as JSON, what the kernels take on Hopper, compiled here: every operator's first case, and shipped tunings.
+"""Prints, as JSON, what kernels take on Hopper, compiled here: first cases, large products, and shipped tunings.
 
 A process of its own, since it replaces Triton's active driver.
 """
@@ -6,6 +6,7 @@ A process of its own, since it replaces Triton's active driver.
 import json
 
 import torch
+from kunport_runtime.bench import product_trials
 from kunport_runtime.bench.ahead import compiling_only, resources
 from kunport_runtime.bench.attention import Batch
 from kunport_runtime.operators.draw import Draw
@@ -20,6 +21,8 @@ with compiling_only() as compiled:
     for implementation in IMPLEMENTATIONS:
         case = next(iter(registry.contract(implementation.operator).cases(Draw(torch.bfloat16, "cpu", 0))))
         implementation.load()(**case.arguments)
+    for operator in ("fp8_matmul", "fused_experts", "int8_matmul", "linear"):
+        next(product_trials.compilations(operator))()
     for operator, launch, lengths in (("paged_decode", decode, (1, 64)), ("paged_prefill", prefill, (64, 64))):
         for page in (16, 128):
             entry = min(shipped[operator], key=lambda entry: abs(entry["shape"]["page"] - page))

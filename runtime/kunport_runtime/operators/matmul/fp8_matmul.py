@@ -41,8 +41,9 @@ def reference(
 
 
 def cases(draw: Draw) -> Iterator[Case]:
-    """Whole rows, blocks, and blocks that end within a group."""
-    forms = ((1, 64, 96, 64, 1, False), (17, 256, 80, 128, 128, True), (5, 160, 144, 128, 128, False))
+    """Whole rows, blocks, blocks that end within a group, and small ones."""
+    blocks = ((17, 256, 80, 128, 128, True), (5, 160, 144, 128, 128, False), (3, 256, 96, 64, 32, False))
+    forms = ((1, 64, 96, 64, 1, False), *blocks)
     for rows, in_size, out_size, in_group, out_group, bias in forms:
         in_groups, out_groups = -(-in_size // in_group), -(-out_size // out_group)
         yield Case(

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from kunport_runtime.providers.triton.gated_activation import gated
-from kunport_runtime.providers.triton.tiles import along, fitted, owner, product, spread, step
+from kunport_runtime.providers.triton.tiles import along, fitted, owner, product, spread
 
 
 @triton.jit(do_not_specialize=["row_tiles"])
@@ -28,29 +28,19 @@ def _up(
     row = begin + tl.arange(0, ROWS)
     token = tl.load(order + tl.minimum(row, end - 1)) // TOP_K
     output = output_tile * OUTPUTS + tl.arange(0, OUTPUTS)
-    column = tl.minimum(output, size - 1)
+    # Rows of gate and up take turns in the tile, so that one product makes both and a thread has both of an output.
+    number = tl.arange(0, 2 * OUTPUTS)
+    column = tl.minimum(output_tile * OUTPUTS + number // 2, size - 1)
     if INTERLEAVED:
-        gate_row = 2 * column
-        up_row = 2 * column + 1
+        matrix_row = 2 * column + number % 2
     else:
-        gate_row = column
-        up_row = size + column
-    matrix = weight + expert.to(tl.int64) * expert_stride
+        matrix_row = column + number % 2 * size
     x_rows = x + token.to(tl.int64) * x_stride
-    gate_rows = matrix + gate_row.to(tl.int64) * weight_stride
-    up_rows = matrix + up_row.to(tl.int64) * weight_stride
-    gate = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    up = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    for start in range(0, in_size, DEPTH):
-        columns = start + tl.arange(0, DEPTH)
-        a, b = step(x_rows, gate_rows, columns, in_size, EVEN)
-        gate = tl.dot(a, b, gate, input_precision="ieee")
-        a, b = step(x_rows, up_rows, columns, in_size, EVEN)
-        up = tl.dot(a, b, up, input_precision="ieee")
+    weight_rows = weight + expert.to(tl.int64) * expert_stride + matrix_row.to(tl.int64) * weight_stride
+    total = product(x_rows, weight_rows, in_size, tl.zeros([ROWS, 2 * OUTPUTS], tl.float32), DEPTH, EVEN)
     if bias is not None:
-        own = bias + expert * bias_stride
-        gate += tl.load(own + gate_row).to(tl.float32)[None, :]
-        up += tl.load(own + up_row).to(tl.float32)[None, :]
+        total += tl.load(bias + expert * bias_stride + matrix_row).to(tl.float32)[None, :]
+    gate, up = tl.split(total.reshape([ROWS, OUTPUTS, 2]))
     gate = gate.to(x.dtype.element_ty).to(tl.float32)
     up = up.to(x.dtype.element_ty).to(tl.float32)
     result = gated(gate, up, alpha, limit, up_offset, ACTIVATION, LIMITED)

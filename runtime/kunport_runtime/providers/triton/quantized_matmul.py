@@ -12,10 +12,11 @@ def _fp8_matmul(
     out, x, weight, x_scale, weight_scale, bias, rows, out_size, in_size, in_group, out_group, steps, group_steps,
     out_stride, x_stride, weight_stride, x_scale_stride, weight_scale_stride,
     ROWS: tl.constexpr, OUTPUTS: tl.constexpr, DEPTH: tl.constexpr, BAND: tl.constexpr, EVEN: tl.constexpr,
-    ONE: tl.constexpr, DIRECT: tl.constexpr,
+    ONE: tl.constexpr, SHARED: tl.constexpr, DIRECT: tl.constexpr,
 ):  # fmt: skip
     """A step stays within a group, `group_steps` of them make one; ONE: there is one group, scaled at the end.
 
+    SHARED: the outputs of a tile are in one group, so that a step's scales are one for each row.
     DIRECT: float8 goes to the matrix unit as it is. Else it goes as float16, which holds every float8.
     """
     row_tile, output_tile = spread(tl.program_id(0), tl.cdiv(rows, ROWS), tl.cdiv(out_size, OUTPUTS), BAND)
@@ -35,6 +36,9 @@ def _fp8_matmul(
             b = b.to(tl.float16)
         if ONE:
             total = tl.dot(a, b, total)
+        elif SHARED:
+            shared = tl.load(weight_scale + output_tile * OUTPUTS // out_group * weight_scale_stride + group)
+            total += tl.dot(a, b) * (tl.load(x_scales + group) * shared)[:, None]
         else:
             part = tl.dot(a, b)
             total += part * (tl.load(x_scales + group)[:, None] * tl.load(weight_scales + group)[None, :])
@@ -64,15 +68,18 @@ def fp8_matmul(
     out_size = weight.shape[0]
     if not rows:
         return
-    tile, launch = fitted("fp8_matmul", x.dtype, x.device, rows, out_size, in_size)
     group = min(in_group, in_size)
+    # With scales in the loop a second sum takes registers: other tiles are best.
+    tuned = "fp8_matmul" if group == in_size else "fp8_matmul_grouped"
+    tile, launch = fitted(tuned, x.dtype, x.device, rows, out_size, in_size)
     groups, group_steps = triton.cdiv(in_size, group), triton.cdiv(group, tile["DEPTH"])
     _fp8_matmul[(triton.cdiv(rows, tile["ROWS"]) * triton.cdiv(out_size, tile["OUTPUTS"]),)](
         out, x, weight, x_scale, weight_scale, bias, rows, out_size, in_size, group, out_group,
         groups * group_steps, group_steps,
         out.stride(0), x.stride(0), weight.stride(0), x_scale.stride(0), weight_scale.stride(0),
         EVEN=group % tile["DEPTH"] == 0 and in_size % group == 0, ONE=groups == 1,
-        DIRECT=out.dtype == torch.bfloat16 and x.dtype == weight.dtype, **tile, **launch,
+        SHARED=out_group % tile["OUTPUTS"] == 0, DIRECT=out.dtype == torch.bfloat16 and x.dtype == weight.dtype,
+        **tile, **launch,
     )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def product(x, weight, in_size, total, DEPTH: tl.constexpr, EVEN: tl.constexpr):
     for start in range(0, in_size, DEPTH):
         column = start + tl.arange(0, DEPTH)
         a, b = step(x, weight, column, in_size, EVEN)
-        total = tl.dot(a, b, total, input_precision="ieee")
+        total = tl.dot(a, b, total, input_precision="ieee", out_dtype=total.dtype)
     return total
 
 
