@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kunport_codegen.emission.classes import forward_of
@@ -14,9 +13,9 @@ from kunport_codegen.emission.loading import dictionary, load_lines, mapper, reo
 from kunport_codegen.emission.values import render
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering import LoweredModel
-from kunport_codegen.lowering.flow import Op, basename
+from kunport_codegen.lowering.flow import basename
 from kunport_codegen.lowering.members import Member
-from kunport_codegen.lowering.structure import Body, bodies
+from kunport_codegen.lowering.structure import Body, steps_of
 
 
 @dataclass(slots=True)
@@ -83,15 +82,8 @@ def supports_lora(model: LoweredModel) -> bool:
     """
     return not model.weights.regroups and all(
         step.name != "parameter" and (step.member is None or step.member.factory != "FusedMoEFactory")
-        for step in _steps(model.root)
+        for step in steps_of(model.root)
     )
-
-
-def _steps(body: Body) -> Iterable[Op]:
-    for step in body.steps:
-        yield step
-        for inner in bodies(step):
-            yield from _steps(inner)
 
 
 def _embeddings(table: Member) -> str:

@@ -27,7 +27,7 @@ from kunport_codegen.lowering.residual import thread_residual
 from kunport_codegen.lowering.rotary import place_ropes
 from kunport_codegen.lowering.sharing import share_classes
 from kunport_codegen.lowering.splits import splits
-from kunport_codegen.lowering.structure import Body, bodies, build
+from kunport_codegen.lowering.structure import Body, build, steps_of
 from kunport_codegen.lowering.tokens import flatten_tokens
 from kunport_codegen.lowering.views import cancel_views, flatten_heads
 from kunport_codegen.lowering.weights import WeightMap, WeightMapError, weight_map
@@ -97,16 +97,9 @@ def _weights(graph: Graph, members: list[Member], raw: Iterable[str], flow: Flow
 
 def _members(body: Body) -> Iterable[Member]:
     """The members of a body and of those inside it, layers once."""
-    for step in body.steps:
-        if step.name == "call" and step.member is not None:
-            yield step.member
-        for inner in bodies(step):
-            yield from _members(inner)
+    return (step.member for step in steps_of(body) if step.name == "call" and step.member is not None)
 
 
 def _tests(body: Body) -> Iterable[Expr]:
     """The conditions on which layers have one module or another."""
-    for step in body.steps:
-        yield from (test for test, _ in step.instead)
-        for inner in bodies(step):
-            yield from _tests(inner)
+    return (test for step in steps_of(body) for test, _ in step.instead)

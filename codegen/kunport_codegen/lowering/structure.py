@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kunport_codegen.graph import Frame, Location, Ref
@@ -41,6 +41,14 @@ def bodies(step: Op) -> list[Body]:
     if step.name == "layers":
         return [step.fact.body]
     return [step.fact, *(other.fact for _, other in step.instead)] if step.name == "enter" else []
+
+
+def steps_of(body: Body) -> Iterator[Op]:
+    """Every step of a body and of those inside it, each before what it runs, layers once."""
+    for step in body.steps:
+        yield step
+        for inner in bodies(step):
+            yield from steps_of(inner)
 
 
 def build(flow: Flow) -> Body:

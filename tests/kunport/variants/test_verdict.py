@@ -31,6 +31,13 @@ def test_code_that_only_has_the_name_of_an_engine_class_is_judged_by_itself():
     assert found.answer == ADAPTER
 
 
+def test_layers_with_one_module_or_another_name_what_runs_in_both():
+    mixed = analyze("exaone_moe", config={"num_hidden_layers": 2}).graph  # a dense layer, then one of experts
+    found = judge(own := replace(mixed, sources={"modeling_mine.py": "0" * 64}), recognize(own))
+    assert found.answer == ADAPTER
+    assert {"FusedMoEFactory", "MergedColumnParallelLinear"} <= {use.layer for use in found.uses}
+
+
 def test_an_adapter_says_what_runs_each_operator():
     found = verdict("olmo2")
     assert found.answer == ADAPTER

@@ -99,11 +99,9 @@ def _uses(lowered: LoweredModel) -> Iterator[Use]:
 
 def _calls(body: Body) -> Iterator[tuple[str, tuple[str, ...], Location]]:
     """The engine's layers of a body and of those inside it, layers once."""
-    for step in body.steps:
+    from kunport_codegen.lowering.structure import steps_of
+
+    for step in steps_of(body):
         if step.name == "call" and step.member is not None:
             sources = [source.rpartition(".")[2] for source in step.member.sources] or [step.member.name]
             yield step.member.factory, tuple(sources), step.where
-        elif step.name == "enter":
-            yield from _calls(step.fact)
-        elif step.name == "layers":
-            yield from _calls(step.fact.body)
