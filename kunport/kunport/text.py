@@ -51,6 +51,11 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def counted(number: int, noun: str, one: str, many: str) -> str:
+    """``1 fact is``, ``2 facts are``: a count with its noun, and the word for one of them or for several."""
+    return f"{number} {noun} {one}" if number == 1 else f"{number} {noun}s {many}"
+
+
 def parameters(value: int) -> str:
     """``722 k``, ``135 M``, ``1.24 B``."""
     for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from kunport_codegen.expression import Scalar, fields_of, symbols_of, unwrap
 from kunport_codegen.facts import Attention
-from kunport_codegen.graph import Graph, refs
+from kunport_codegen.graph import Graph, Node, refs
 from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
 
 
@@ -50,7 +50,7 @@ def slopes_of(graph: Graph, fact: Attention) -> Slopes | None:
     exponent = -math.log2(slopes[0]) * power / (1 if power == heads else 2)
     if not np.allclose(slopes, usual_slopes(heads, exponent), rtol=1e-6):
         return None
-    scalars = list(dict.fromkeys(_scalars(graph, fact.bias)))
+    scalars = list(dict.fromkeys(_scalars(nodes, fact.bias)))
     known = [scalar for scalar in scalars if _is_number(scalar) and math.isclose(unwrap(scalar), exponent)]
     known = [scalar for scalar in known if scalar != fact.heads]
     taken = set(map(str, [*known[:1], fact.heads]))
@@ -62,9 +62,8 @@ def _is_number(scalar: Scalar) -> bool:
     return isinstance(scalar.value, int | float) and bool(fields_of(scalar.expr))
 
 
-def _scalars(graph: Graph, wanted: int) -> Iterable[Scalar]:
+def _scalars(nodes: Mapping[int, Node], wanted: int) -> Iterable[Scalar]:
     """The numbers of the configuration, of no size of the input, that a tensor is made of."""
-    nodes = {node.id: node for node in graph.nodes}
     pending, seen = [wanted], set[int]()
     while pending:
         current = pending.pop()

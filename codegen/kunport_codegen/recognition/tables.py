@@ -116,11 +116,11 @@ def _table(index: Index, angles: int, cosine: Node, sine: Node) -> RopeTable | N
     except UnevaluableError:
         return None
     named = list(bases(index, angles))
-    own = _own_basis(index, angles, values, positions)
-    for basis in (*named, *([_told(index, angles, own, named)] if own is not None else ())):
-        if _are_angles(values, positions, basis.frequencies):
-            return described_table(index, basis, cosine_end, sine_end, cosine_factor, cosine)
-    return None
+    found = next((each for each in named if _are_angles(values, positions, each.frequencies)), None)
+    if found is None and (own := _own_basis(index, angles, values, positions)) is not None:
+        told = _told(index, angles, own, named)
+        found = told if _are_angles(values, positions, told.frequencies) else None
+    return None if found is None else described_table(index, found, cosine_end, sine_end, cosine_factor, cosine)
 
 
 def _told(index: Index, angles: int, own: Basis, named: list[Basis]) -> Basis:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kunport_codegen.graph import Graph, Parameter
+from kunport_codegen.graph import Graph, Node
 
 from kunport.analysis.checkpoint import StoredTensor, read_checkpoint
 
@@ -39,14 +40,14 @@ def keep_to_checkpoint(graph: Graph, folder: Path) -> None:
     stored = read_checkpoint(folder)
     for path, table in tables.items():
         made = nodes.get(table.initial or 0)
-        if path not in stored or made is None or not _differs(graph, table, stored[path], path):
+        if path not in stored or made is None or not _differs(nodes, made.id, stored[path], path):
             continue
         graph.notes.append(f"the checkpoint holds another {path} than the constructor computes: its value is unknown")
         graph.parameters[path] = replace(table, initial=None)
         made.op, made.args, made.kwargs = "parameter", (path,), {}
 
 
-def _differs(graph: Graph, table: Parameter, stored: StoredTensor, name: str) -> bool:
+def _differs(nodes: Mapping[int, Node], table: int, stored: StoredTensor, name: str) -> bool:
     """Whether the elements are others, as far as both are known."""
     import numpy as np
     from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
@@ -54,7 +55,7 @@ def _differs(graph: Graph, table: Parameter, stored: StoredTensor, name: str) ->
     if math.prod(stored.shape) > _LARGEST or (held := _values(stored, name)) is None:
         return False
     try:
-        made = np.asarray(evaluate({node.id: node for node in graph.nodes}, table.initial or 0, {}))
+        made = np.asarray(evaluate(nodes, table, {}))
     except UnevaluableError:
         return False
     if made.shape != held.shape or made.dtype.kind == "c":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from kunport.text import counted
+
 if TYPE_CHECKING:
     from kunport.analysis import Analysis
     from kunport.report.formats import Answer
@@ -16,30 +18,25 @@ def failing(names: Iterable[str], analysis: Analysis, answer: Answer) -> list[st
     return [reason for name in names if name in CONDITIONS and (reason := CONDITIONS[name](analysis, answer))]
 
 
-def counted(count: int, what: str) -> str:
-    """``1 fact is``, ``2 facts are``."""
-    return f"{count} {what}{'s are' if count != 1 else ' is'}"
-
-
 def _unknown(_: Analysis, answer: Answer) -> str:
     count = len(answer.description.unknowns)
-    return f"{counted(count, 'operation')} not understood" if count else ""
+    return f"{counted(count, 'operation', 'is', 'are')} not understood" if count else ""
 
 
 def _weights(_: Analysis, answer: Answer) -> str:
     faults = answer.weights.faults if answer.weights is not None else ()
-    return f"{len(faults)} tensor{'s do' if faults[1:] else ' does'} not fit" if faults else ""
+    return f"{counted(len(faults), 'tensor', 'does', 'do')} not fit" if faults else ""
 
 
 def _opaque(_: Analysis, answer: Answer) -> str:
     facts = answer.description.facts
     opaque = [key for key, fact in facts.walk() if fact.reason] if facts is not None else []
-    return f"{counted(len(opaque), 'fact')} not known" if opaque else ""
+    return f"{counted(len(opaque), 'fact', 'is', 'are')} not known" if opaque else ""
 
 
 def _difference(_: Analysis, answer: Answer) -> str:
     lines = [line for group in answer.description.groups.values() for line in group if not line.usual]
-    return f"{len(lines)} thing{'s differ' if lines[1:] else ' differs'} from a Llama" if lines else ""
+    return f"{counted(len(lines), 'thing', 'differs', 'differ')} from a Llama" if lines else ""
 
 
 def _kernel(analysis: Analysis, answer: Answer) -> str:
@@ -53,8 +50,8 @@ def _kernel(analysis: Analysis, answer: Answer) -> str:
     except LoweringError as error:
         return f"no adapter can be generated yet: {error.refusals[0]}"
     count = len(model.opportunities)
-    runs = "operators run" if count > 1 else "operator runs"
-    return f"{count} {runs} as plain torch, where a kernel could serve" if count else ""
+    runs = counted(count, "operator", "runs", "run")
+    return f"{runs} as plain torch, where a kernel could serve" if count else ""
 
 
 CONDITIONS: dict[str, Callable[[Analysis, Answer], str]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from kunport import text
 from kunport.variants import Difference, ModelFacts
 from kunport.variants.compare import Held
 
@@ -19,8 +20,8 @@ def comparison_text(left: ModelFacts, right: ModelFacts, differences: Sequence[D
 
 
 def counted(differences: Sequence[Difference]) -> str:
-    """How many facts differ, in words."""
-    return f"{len(differences)} fact{'s differ' if differences[1:] else ' differs'}"
+    """How many facts differ."""
+    return text.counted(len(differences), "fact", "differs", "differ")
 
 
 def comparison_json(left: ModelFacts, right: ModelFacts, differences: Sequence[Difference]) -> str:
