@@ -104,8 +104,11 @@ def _run(python: Path, checkpoint: Path) -> dict[str, float]:
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
     }
-    command = [str(python), "-c", JOB, str(checkpoint.resolve())]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    command = [str(python.absolute()), "-c", JOB, str(checkpoint.resolve())]
+    # In a folder of its own: a repository's own metadata would be found from its root, on both sides.
+    done = subprocess.run(
+        command, env=environment, cwd=checkpoint.parent, stdout=subprocess.PIPE, text=True, check=True
+    )
     answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return answer
 

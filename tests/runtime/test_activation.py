@@ -5,9 +5,8 @@ import os
 import subprocess
 import sys
 
+import kunport_activation as activation
 import pytest
-from kunport_runtime import activation
-from kunport_runtime.devices import selection
 
 # What vLLM does in every process: it asks all platform plug-ins.
 ASK = """
@@ -19,7 +18,7 @@ print(json.dumps({"answers": answers, "modules": sorted(sys.modules)}))
 
 
 def ask(**variables: str) -> dict[str, object]:
-    environment = {name: value for name, value in os.environ.items() if name != selection.VARIABLE} | variables
+    environment = {name: value for name, value in os.environ.items() if name != activation.VARIABLE} | variables
     done = subprocess.run(
         [sys.executable, "-P", "-c", ASK], capture_output=True, text=True, check=True, env=environment
     )
@@ -31,10 +30,7 @@ def test_installed_and_not_active_it_answers_no_and_imports_nothing():
     assert answer["answers"] == {"kunport": None}
     modules = set(answer["modules"])
     assert not modules & {"torch", "vllm", "numpy", "transformers"}
-    ours = {name for name in modules if name.startswith("kunport_runtime")}
-    assert ours == {"kunport_runtime", "kunport_runtime.activation", "kunport_runtime.devices"} | {
-        "kunport_runtime.devices.selection"
-    }
+    assert {name for name in modules if name.startswith("kunport")} == {"kunport_activation"}
 
 
 def test_a_device_activates_it_without_torch():
@@ -44,19 +40,19 @@ def test_a_device_activates_it_without_torch():
 
 
 def test_a_kunlun_is_found_by_driver_and_torch_together(tmp_path, monkeypatch):
-    monkeypatch.delenv(selection.VARIABLE, raising=False)
+    monkeypatch.delenv(activation.VARIABLE, raising=False)
     control = tmp_path / "xpuctrl"
-    monkeypatch.setattr(selection, "_KUNLUN_CONTROL", control)
-    monkeypatch.setattr(selection, "_VENDOR_TORCH", "json")
-    assert selection.requested_device() is None
+    monkeypatch.setattr(activation, "_KUNLUN_CONTROL", control)
+    monkeypatch.setattr(activation, "_VENDOR_TORCH", "json")
+    assert activation.requested_device() is None
     control.touch()
-    assert selection.requested_device() == "kunlun"
-    monkeypatch.setattr(selection, "_VENDOR_TORCH", "no_such_torch")
-    assert selection.requested_device() is None
+    assert activation.requested_device() == "kunlun"
+    monkeypatch.setattr(activation, "_VENDOR_TORCH", "no_such_torch")
+    assert activation.requested_device() is None
 
 
 @pytest.mark.parametrize(("value", "device"), [("cpu", "cpu"), (" CUDA ", "cuda"), ("", None), ("tpu", "tpu")])
 def test_the_environment_names_a_device(monkeypatch, value, device):
-    monkeypatch.setattr(selection, "kunlun_is_present", lambda: False)
-    monkeypatch.setenv(selection.VARIABLE, value)
-    assert selection.requested_device() == device
+    monkeypatch.setattr(activation, "kunlun_is_present", lambda: False)
+    monkeypatch.setenv(activation.VARIABLE, value)
+    assert activation.requested_device() == device

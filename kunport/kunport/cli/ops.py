@@ -187,8 +187,8 @@ def _verdict(outcome: Outcome) -> str:
 def _prepare(options: argparse.Namespace) -> tuple[torch.device, str]:
     """The device and dtype that are meant, with one's own operators registered."""
     import torch
+    from kunport_activation import requested_device
     from kunport_runtime.devices.registry import get_device
-    from kunport_runtime.devices.selection import requested_device
     from kunport_runtime.operators.registry import load_operators, registry
 
     given = vars(options)

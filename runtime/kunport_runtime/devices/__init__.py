@@ -1,4 +1,4 @@
 """The hardware abstraction: one small interface, and the devices behind it.
 
-`selection` says which device a process runs on and imports nothing; `device` is the interface.
+`device` is the interface; which device a process runs on is said beside the runtime, in `kunport_activation`.
 """

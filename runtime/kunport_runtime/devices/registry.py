@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from kunport_activation import NAMES, VARIABLE, requested_device
+
 from kunport_runtime import simulator
 from kunport_runtime.devices.device import Device
-from kunport_runtime.devices.selection import NAMES, VARIABLE, requested_device
 from kunport_runtime.errors import KunportRuntimeError
 
 

@@ -8,8 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
-
-from kunport_runtime.devices.selection import requested_device
+from kunport_activation import requested_device
 
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 

@@ -4,8 +4,8 @@ from mmap import PAGESIZE, mmap
 
 import pytest
 import torch
+from kunport_activation import NAMES, VARIABLE
 from kunport_runtime.devices.registry import current_device, get_device
-from kunport_runtime.devices.selection import NAMES, VARIABLE
 from kunport_runtime.errors import KunportRuntimeError
 
 

@@ -87,7 +87,7 @@ def test_a_contract_may_be_registered_in_the_process():
 
 
 def test_the_kind_of_a_device_is_what_was_asked_for(monkeypatch):
-    monkeypatch.setattr("kunport_runtime.devices.selection.kunlun_is_present", lambda: False)
+    monkeypatch.setattr("kunport_activation.kunlun_is_present", lambda: False)
     monkeypatch.delenv("KUNPORT_DEVICE", raising=False)
     assert device_kind(torch.device("cpu")) == "cpu"
     monkeypatch.setenv("KUNPORT_DEVICE", "kunlun")

@@ -1,4 +1,4 @@
-"""The platform of this process's device: the module that vLLM imports, by the name in `kunport_runtime.activation`.
+"""The platform of this process's device: the module that vLLM imports, by the name in `kunport_activation`.
 
 Importing it raises where the environment names a device that does not exist.
 """
