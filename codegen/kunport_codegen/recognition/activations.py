@@ -6,6 +6,7 @@ An activation is elementwise, so what is spelled out is evaluated on a few numbe
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 
 import numpy as np
 
@@ -53,7 +54,8 @@ FORMULAS: dict[str, Callable[[Array], Array]] = {
     "leaky_relu": leaky_relu,
     "hardswish": hardswish,
 }
-_EXPECTED = {name: formula(_PROBE) for name, formula in FORMULAS.items()}
+_EXPECTED = np.stack([formula(_PROBE) for formula in FORMULAS.values()])
+_LONGEST = 16  # operators, of which no formula above needs more: in longer chains nothing more is looked for
 
 
 # xIELU (arXiv:2411.13010): x > 0 gives softplus(p) x^2 + b x, and else (exp(min(x, e)) - 1 - x)(b + softplus(n)) + b x.
@@ -68,8 +70,11 @@ _XIELU = Op("where", Op("gt", _X, 0), _RISING, _FALLING)
 def find_activations(index: Index) -> list[Activation]:
     """The activations of a graph, in order of their result."""
     found: dict[int, Activation] = {}
+    ending = cache(partial(_ending, index))
     for node in index.in_order(*_OPERATORS):
-        activation = _largest(index, node)
+        chain = (node, *index.follow(node, lambda user: user.op in _ELEMENTWISE, most=_LONGEST))
+        # The one with most nodes of those that the operator is part of.
+        activation = next(filter(None, (ending(output.id) for output in reversed(chain))), None)
         if activation is not None:
             found[activation.output] = activation
     for node in index.in_order("where"):
@@ -80,18 +85,16 @@ def find_activations(index: Index) -> list[Activation]:
     return sorted(found.values(), key=lambda each: index.order[each.output])
 
 
-def _largest(index: Index, node: Node) -> Activation | None:
-    """The activation that an operator is part of, the one with most nodes."""
-    found = None
-    for output in (node, *index.follow(node, lambda user: user.op in _ELEMENTWISE)):
-        for source, nodes in index.sources(output, _ELEMENTWISE):
-            name = _name(index, source, output)
-            # A constant that the configuration gives may be another one under another configuration.
-            if name is not None and not any(isinstance(arg, Scalar) for each in nodes for arg in each.args):
-                covered = index.exclusive(nodes, output)
-                found = Activation(name, source.id, output.id, covered, output.frame, output.where)
-                break
-    return found
+def _ending(index: Index, identifier: int) -> Activation | None:
+    """The activation that a node is the result of."""
+    output = index.nodes[identifier]
+    for source, nodes in index.sources(output, _ELEMENTWISE, most=_LONGEST):
+        name = _name(index, source, output)
+        # A constant that the configuration gives may be another one under another configuration.
+        if name is not None and not any(isinstance(arg, Scalar) for each in nodes for arg in each.args):
+            covered = index.exclusive(nodes, output)
+            return Activation(name, source.id, output.id, covered, output.frame, output.where)
+    return None
 
 
 def _name(index: Index, source: Node, output: Node) -> str | None:
@@ -101,4 +104,6 @@ def _name(index: Index, source: Node, output: Node) -> str | None:
         return None
     if values.shape != _PROBE.shape:
         return None
-    return next((name for name, wanted in _EXPECTED.items() if np.allclose(values, wanted, rtol=1e-6, atol=1e-7)), None)
+    with np.errstate(invalid="ignore"):
+        near = (np.abs(values - _EXPECTED) <= 1e-7 + 1e-6 * np.abs(_EXPECTED)).all(axis=-1)
+    return next((name for name, same in zip(FORMULAS, near, strict=True) if same), None)

@@ -7,6 +7,7 @@ as they are (``contiguous``, dropout).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterable, Iterator, Set
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -137,10 +138,13 @@ class Index:
                 pending.extend(self.reads(self.nodes[current]))
         return [self.nodes[each] for each in sorted(found, key=self.order.__getitem__)]
 
-    def sources(self, output: Node, through: Container[str]) -> Iterator[tuple[Node, list[Node]]]:
+    def sources(
+        self, output: Node, through: Container[str], most: float = math.inf
+    ) -> Iterator[tuple[Node, list[Node]]]:
         """The tensors that all data of ``output`` comes through, nearest first, and the nodes from there to it.
 
-        Constants do not count as data. The walk ends at the first operator that is not one of ``through``.
+        Constants do not count as data. The walk ends at the first operator that is not one of ``through``, and after
+        ``most`` nodes.
         """
         frontier = {output.id}
         nodes: list[Node] = []
@@ -148,7 +152,7 @@ class Index:
             node = self.nodes[max(frontier, key=self.order.__getitem__)]
             if nodes and frontier == {node.id} and node.shape is not None:
                 yield node, nodes
-            if node.op not in through:
+            if node.op not in through or len(nodes) >= most:
                 return
             frontier.discard(node.id)
             nodes.append(node)
@@ -157,10 +161,10 @@ class Index:
                 return
             frontier.update(data)
 
-    def follow(self, node: Node, accept: Callable[[Node], bool]) -> list[Node]:
-        """The chain of single users after a node, as long as each is accepted."""
+    def follow(self, node: Node, accept: Callable[[Node], bool], most: float = math.inf) -> list[Node]:
+        """The chain of single users after a node, as long as each is accepted, of at most so many."""
         chain: list[Node] = []
-        while (following := self.user(node)) is not None and accept(following):
+        while len(chain) < most and (following := self.user(node)) is not None and accept(following):
             chain.append(following)
             node = following
         return chain

@@ -6,7 +6,8 @@ import pytest
 from formulas import true_facts
 from graph_builder import GraphBuilder, Tensor
 from kunport_codegen.expression import field
-from kunport_codegen.recognition import recognize
+from kunport_codegen.recognition import activations, recognize
+from kunport_codegen.recognition.evaluate import evaluate
 
 SPELLINGS = {
     ("silu", "operator"): lambda x: x.silu(),
@@ -64,6 +65,24 @@ def test_gates_of_two_tensors_are_no_activation() -> None:
     build = GraphBuilder()
     x, gate = build.parameter("x", 4, 9), build.parameter("gate", 4, 9)
     assert recognize(build.graph(x * gate.sigmoid())).activations == []
+
+
+@pytest.mark.parametrize("step", [lambda x: x + 1.0, lambda x: x.tanh(), lambda x: -x, lambda x: x + x])
+def test_what_a_long_chain_costs_grows_with_its_length_alone(step, monkeypatch) -> None:
+    evaluations = []
+    monkeypatch.setattr(activations, "evaluate", lambda *args: evaluations.append(args) or evaluate(*args))
+
+    def cost(length: int) -> int:
+        evaluations.clear()
+        build = GraphBuilder()
+        x = build.parameter("x", 3).silu()
+        for _ in range(length):
+            x = step(x)
+        (found, *_) = recognize(build.graph(x)).activations
+        assert found.name == "silu"
+        return len(evaluations)
+
+    assert 0 < cost(200) <= 2.5 * cost(100)
 
 
 def xielu(build: GraphBuilder, x: Tensor, name: str = "") -> Tensor:
