@@ -37,7 +37,7 @@ def accepted(interpreter: Interpreter, cls: SourceClass, fields: dict[str, Any])
     else:
         names = record_fields(cls) if cls.record or any(getattr(each, "record", False) for each in cls.mro) else []
         required = [name for name in names if class_member(interpreter, cls.mro, name) is MISSING]
-        wild = False
+        wild = is_subclass(cls, "typing.TypedDict")
     if missing := [name for name in required if name not in fields]:
         raise KunportError(
             f"The configuration {cls.name} needs {', '.join(missing)}, and nothing gives "

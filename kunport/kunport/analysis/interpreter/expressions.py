@@ -91,13 +91,26 @@ def _binary(interpreter: Interpreter, node: ast.BinOp, scope: Scope) -> Value:
 
 
 def _boolean(interpreter: Interpreter, node: ast.BoolOp, scope: Scope) -> Value:
+    """The first operand that decides; where that is a plain boolean, those before it decide nothing."""
     both = isinstance(node.op, ast.And)
     result = evaluate(interpreter, node.values[0], scope)
-    for each in node.values[1:]:
-        if isinstance(result, Tensor):
-            result = _undecided(interpreter, result, evaluate(interpreter, each, scope), both)
-        elif interpreter.truth(result) == both:
-            result = evaluate(interpreter, each, scope)
+    passed: list[Scalar] = []
+    try:
+        for each in node.values[1:]:
+            if isinstance(result, Tensor):
+                result = _undecided(interpreter, result, evaluate(interpreter, each, scope), both)
+            elif isinstance(result, Scalar) and result.value is both:
+                operations.refuse_turns(result)
+                passed.append(result)
+                result = evaluate(interpreter, each, scope)
+            elif interpreter.truth(result) == both:
+                result = evaluate(interpreter, each, scope)
+            else:
+                break
+    finally:
+        if result is not (not both):
+            for scalar in passed:
+                interpreter.truth(scalar)
     return result
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kunport.analysis.interpreter import branches, choices, loops, operations, spans, turns
+from kunport.analysis.interpreter import branches, choices, loops, matching, operations, spans, turns
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import (
@@ -169,6 +169,10 @@ def _if(interpreter: Interpreter, node: ast.If, scope: Scope) -> Signal | None:
     return block(interpreter, node.body if outcome else node.orelse, scope)
 
 
+def _match(interpreter: Interpreter, node: ast.Match, scope: Scope) -> Signal | None:
+    return block(interpreter, matching.as_branches(node), scope)
+
+
 def _for(interpreter: Interpreter, node: ast.For, scope: Scope) -> Signal | None:
     values = evaluate(interpreter, node.iter, scope)
     if isinstance(values, Tensor) and interpreter.depends_on_data(values):
@@ -250,6 +254,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Signal | Non
     ast.AugAssign: _augmented,
     ast.Return: _return,
     ast.If: _if,
+    ast.Match: _match,
     ast.For: _for,
     ast.While: _while,
     ast.With: _with,

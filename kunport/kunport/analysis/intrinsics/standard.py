@@ -297,5 +297,5 @@ def _field(interpreter: Interpreter, default: Value = None, default_factory: Val
 
 
 _field_class = NativeClass("dataclasses.Field")
-for _name in ("typing.Generic", "typing.Protocol", "typing.TypedDict", "abc.ABC"):
+for _name in ("typing.Generic", "typing.Protocol", "abc.ABC"):
     native_class(_name)

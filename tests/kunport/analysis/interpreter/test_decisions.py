@@ -23,6 +23,14 @@ DECISIONS = {
     "table": ("x = {'relu': F.relu, 'silu': F.silu}[config.act](x)", {"act": "silu"}, [("config.act == 'silu'", True)]),
     "attribute by name": ("x = getattr(F, config.act)(x)", {"act": "relu"}, [("config.act == 'relu'", True)]),
     "short circuit": ("if config.a and config.b: x = x + 1", {"a": False, "b": True}, [("config.a", False)]),
+    "whatever is before a plain boolean": ("if config.a and False: x = x + 1", {"a": True}, []),
+    "or whatever else": ("if not (config.a or True): x = x + 1", {"a": False}, []),
+    "before a plain number": ("if config.a and 2: x = x + 1", {"a": True}, [("config.a", True)]),
+    "case": (
+        "match config.kind:\n    case 'a' | 'b': x = x + 1\n    case _: pass",
+        {"kind": "b"},
+        [("config.kind == 'a'", False), ("config.kind == 'b'", True)],
+    ),
     "formatted": ("x = x + {'n3': 1}[f'n{config.n}']", {"n": 3}, [("config.n == 3", True)]),
     "flag of a layer": (
         "x = nn.Linear(8, 8, bias=config.bias).bias is None and x",
