@@ -263,8 +263,11 @@ def nodes(checkpoint: str) -> Any:
 
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
     node = {"num_cpus": 1, "num_gpus": 1, "object_store_memory": 80 << 20}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
-    cluster.add_node(**node)
+    try:
+        cluster = Cluster(initialize_head=True, head_node_args=node)
+        cluster.add_node(**node)
+    except Exception as error:
+        return {"no_cluster": f"{type(error).__name__}: {error}"}
     try:
         os.environ["RAY_ADDRESS"] = cluster.address
         llm = engine(
@@ -272,7 +275,10 @@ def nodes(checkpoint: str) -> Any:
         )
         workers = llm.llm_engine.engine_core.engine_core.model_executor.ray_worker_handles
         found = {"greedy": answers(llm, **GREEDY), "seeded": answers(llm, **SEEDED)}
-        return found | {"nodes": [worker.node_id for worker in workers]}
+        found["nodes"] = [worker.node_id for worker in workers]
+        # Later it would ask Ray for its workers once more, which looks for the cluster that is gone until it is killed.
+        llm.llm_engine.engine_core.shutdown()
+        return found
     finally:
         ray.shutdown()
         cluster.shutdown()
