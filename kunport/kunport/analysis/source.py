@@ -18,6 +18,7 @@ from pathlib import Path
 from kunport_codegen.graph import Location
 
 from kunport.analysis.file_size import check_file
+from kunport.analysis.parsing import UnparsableError, parse
 from kunport.errors import KunportError
 
 # Strings and comments are matched only to be stepped over: what they hold may look like a definition.
@@ -112,10 +113,11 @@ class SourceFile:
 
     def _parse_lines(self, first: int, last: int) -> list[ast.stmt]:
         try:
-            return ast.parse("\n" * (first - 1) + "\n".join(self.lines[first - 1 : last])).body
-        except (RecursionError, MemoryError):
-            raise self._too_deep(first) from None
-        except SyntaxError:  # the scan may have cut inside brackets: code at the first column there is legal
+            return parse("\n" * (first - 1) + "\n".join(self.lines[first - 1 : last])).body
+        except UnparsableError as error:
+            if error.deep:
+                raise self._too_deep(first) from None
+            # The scan may have cut inside brackets: code at the first column there is legal.
             return [statement for statement in self.check().body if first <= statement.lineno <= last]
 
     def check(self) -> ast.Module:
@@ -125,13 +127,13 @@ class SourceFile:
             KunportError: it is not valid Python; the line is named.
         """
         try:
-            return ast.parse(self.text)
-        except (RecursionError, MemoryError):  # which is how Python's parser ends on what nests too deeply
-            raise self._too_deep(1) from None
-        except SyntaxError as error:
-            line = error.lineno or self.text[: max(self.text.find("\0"), 0)].count("\n") + 1
+            return parse(self.text)
+        except UnparsableError as error:
+            if error.deep:
+                raise self._too_deep(1) from None
+            line = error.line or self.text[: max(self.text.find("\0"), 0)].count("\n") + 1
             raise KunportError(
-                f"{self.path}, line {line}, is not valid Python {_VERSION}: {error.msg}.",
+                f"{self.path}, line {line}, is not valid Python {_VERSION}: {error.reason}.",
                 "Correct that line; where a newer Python would take it, write it as this one does.",
             ) from None
 

@@ -5,6 +5,8 @@ import json
 import pytest
 from kunport.fuzz import worker
 
+import kunport
+
 HEAD = """import enum
 import functools
 import torch
@@ -112,3 +114,42 @@ def test_a_field_that_its_own_class_does_not_take(ending):
     )
     own = {"auto_map": {**FIELDS["auto_map"], "AutoConfig": "modeling_case.CaseConfig"}}
     assert ending(first, tied="['head.weight']", fields=own).problem == ""
+
+
+@pytest.mark.parametrize(
+    "body", ["model_type = VALUE", "attribute_map = VALUE", "sub_configs = VALUE", "size: int = VALUE"]
+)
+@pytest.mark.parametrize("value", ["1j", "unheard_of()", "[3]", "{'vocab_size': 1j}", "{}['none']"])
+@pytest.mark.parametrize("base", ["PretrainedConfig", "object"])
+def test_what_the_body_of_a_configuration_class_says(ending, base, body, value):
+    first = (
+        f"from transformers import PretrainedConfig\n\n\nclass CaseConfig({base}):\n    {body.replace('VALUE', value)}\n"
+        "    def __init__(self, vocab_size=4, **kwargs):\n        super().__init__()\n        self.vocab_size = vocab_size\n"
+    )
+    own = {"auto_map": {**FIELDS["auto_map"], "AutoConfig": "modeling_case.CaseConfig"}}
+    assert ending(first, fields=own).problem == ""
+
+
+def test_a_module_that_calls_itself_for_each_of_its_parts(ending, tmp_path):
+    first = """class Tree(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.parts = nn.ModuleList([nn.Linear(width, width) for _ in range(6)])
+
+    def forward(self, x):
+        for part in self.parts:
+            x = x + self(torch.tanh(part(x)))
+        return x"""
+    found = ending(first, "self.tree = Tree(config.hidden_size)", "hidden = self.tree(hidden)")
+    assert (found.kind, found.problem) == ("unknown", "")
+    nodes = kunport.analyze(tmp_path).graph.nodes
+    assert len(nodes) < 2000
+    assert any("Tree calls itself" in str(node.args[0]) for node in nodes if node.op == "unknown")
+
+
+@pytest.mark.parametrize("line", ["print('\\d')", "1 is 1", "(1)(2)", "assert (0, 'x')"])
+def test_what_the_parser_warns_of_is_not_printed(ending, capfd, line):
+    """Warnings are errors in tests, and Python's parser ends with a syntax error where one is."""
+    assert ending(line).kind == "report"
+    assert not ending(f"{line}\n\n\nX = (").problem
+    assert capfd.readouterr().err == ""

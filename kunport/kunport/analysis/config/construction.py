@@ -123,5 +123,13 @@ def _forget(interpreter: Interpreter, config: Instance, fields: dict[str, Any], 
     declared = set(record_fields(config.cls)) if isinstance(config.cls, SourceClass) else set()
     unset = declared - config.attributes.keys()
     for name in sorted(assigned | unset | (fields.keys() - declared)):
-        if not isinstance(class_member(interpreter, config.cls.mro, name), Function):  # not a property
+        if not _is_computed(interpreter, config, name):
             config.attributes[name] = Opaque(name, reason)
+
+
+def _is_computed(interpreter: Interpreter, config: Instance, name: str) -> bool:
+    """Whether the class computes what it calls so: a property is no attribute to forget."""
+    try:
+        return isinstance(class_member(interpreter, config.cls.mro, name), Function)
+    except (NotUnderstoodError, RaisedError):
+        return False

@@ -46,6 +46,7 @@ class Interpreter:
         names: the modules that were looked into.
         default_dtype: of tensors made without a dtype: the model's while it is constructed, float32 when it runs.
         depth: calls inside calls that run now.
+        running: modules whose forward runs now, innermost last.
         spent: work done so far, in units of `limits`.
         states: parameters and saved buffers with their nodes, in the order of their making.
         turns: data-dependent loops that run now, innermost last.
@@ -58,6 +59,7 @@ class Interpreter:
         self.names = Names(self, roots)
         self.default_dtype = DType("model")
         self.depth = 0
+        self.running: list[Instance] = []
         self.spent = 0
         self.turns: list[Turn] = []
         self.replay = Replay()
@@ -152,7 +154,7 @@ class Interpreter:
         self.trace.where = scope.namespace.file.location(node.lineno)
 
     def spend(self, work: int) -> None:
-        """Account for statements and items.
+        """Account for statements, items and operators.
 
         Raises:
             NotUnderstoodError: the analysis has done more than any model needs.

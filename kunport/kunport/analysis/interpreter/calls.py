@@ -88,11 +88,17 @@ def _call_instance(interpreter: Interpreter, value: Instance, args: list[Value],
         return call(interpreter, method, args, kwargs)
     if (repeated := interpreter.replay.repeat(interpreter, value, (args, kwargs))) is not NOTHING:
         return repeated
-    with interpreter.replay.recorded(interpreter, value, (args, kwargs)) as run:
-        with interpreter.trace.entered("module", value.cls.short, value.path or "") as frame:
-            result = run_forward(interpreter, value, args, kwargs, frame)
-        if run is not None:
-            run.result = result
+    if sum(each is value for each in interpreter.running) > limits.NESTED:
+        raise NotUnderstoodError(f"{value.cls.short} calls itself, more than {limits.NESTED} times one in the other")
+    interpreter.running.append(value)
+    try:
+        with interpreter.replay.recorded(interpreter, value, (args, kwargs)) as run:
+            with interpreter.trace.entered("module", value.cls.short, value.path or "") as frame:
+                result = run_forward(interpreter, value, args, kwargs, frame)
+            if run is not None:
+                run.result = result
+    finally:
+        interpreter.running.pop()
     return result
 
 

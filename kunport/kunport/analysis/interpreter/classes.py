@@ -102,8 +102,11 @@ def own_member(interpreter: Interpreter, cls: SourceClass, name: str) -> Value:
         for statement in cls.members[name]:
             if isinstance(statement, ast.FunctionDef):
                 cls.namespace[name] = calls.make_function(interpreter, statement, scope, cls)
-            else:
+                continue
+            try:
                 interpreter.execute(statement, scope)
+            except NotUnderstoodError as problem:
+                cls.namespace[name] = Opaque(f"{cls.name}.{name}", f"not understood ({problem})")
         interpreter.trace.where = where
         if name not in cls.namespace:
             raise NotUnderstoodError(f"{cls.name} defines {name} in a way that is not followed")

@@ -1,6 +1,6 @@
 """How much work and memory hostile source may cost. What goes beyond is not understood, and the reason says so.
 
-The numbers are far beyond what models need: the hardest text decoder of Transformers takes a quarter of `WORK`.
+The numbers are far beyond what models need: the hardest text decoder of Transformers takes a third of `WORK`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from kunport.analysis.interpreter.signals import NotUnderstoodError
 
 STATEMENT = 10  # work of a statement; that of an item which is gone through is 1
 CALL = 50  # work of a call
+NODE = 5  # work of an operator, beyond that of its statement
+NESTED = 3  # runs of a module inside runs of itself, before they are taken to be endless
 WORK = 1_500_000  # of one analysis
 ITEMS = 1_000_000  # of a list, characters of a string
 BITS = 100_000  # of a whole number

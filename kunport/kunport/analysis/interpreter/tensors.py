@@ -77,6 +77,7 @@ def _copy(value: Value) -> Value:
 
 
 def _emit(interpreter: Interpreter, op: str, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    interpreter.spend(limits.NODE)
     for operand in (*args, *kwargs.values()):
         refresh(interpreter, operand)
     node_args = tuple(argument(interpreter, each) for each in args)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kunport.analysis.file_size import check_file
+from kunport.analysis.parsing import UnparsableError, parse
 
 _CLASS = re.compile(r"^class[ \t]+(\w+)", re.MULTILINE)
 
@@ -35,8 +36,8 @@ def class_body(source: str, name: str) -> ast.ClassDef | None:
     # Unindented text in a docstring ends a statement early: then the whole file is parsed.
     for candidate in () if text is None else (text, source):
         try:
-            body = ast.parse(candidate).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last: brackets nested without end
+            body = parse(candidate).body
+        except UnparsableError:
             continue
         return next((each for each in body if isinstance(each, ast.ClassDef) and each.name == name), None)
     return None
@@ -50,16 +51,20 @@ def table(source: str, name: str, known: dict[str, Any] | None = None) -> dict[s
     Raises:
         ValueError: a statement is no dictionary of literals and of other tables of the file.
     """
+    try:
+        return _table(source, name, known)
+    except (TypeError, RecursionError, MemoryError) as error:  # other literals, and tables that name each other
+        raise ValueError(f"{name} is no table") from error
+
+
+def _table(source: str, name: str, known: dict[str, Any] | None = None) -> dict[str, Any]:
     value = dict(known or {})
 
     def lookup(other: str) -> dict[str, Any]:
-        return value if other == name else table(source, other)
+        return value if other == name else _table(source, other)
 
     for text in statements(source, name):
-        try:
-            statement = ast.parse(text).body[0]
-        except SyntaxError as error:
-            raise ValueError(f"{name} does not parse") from error
+        statement = parse(text).body[0]
         if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             value = _mapping(statement.value, lookup)
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kunport.analysis.library.definitions import classes, read_source
+from kunport.analysis.parsing import UnparsableError, parse
 
 _HEADS = ("ForCausalLM", "LMHeadModel")
 _MODULES = {"Module", "PreTrainedModel", "GenerationMixin", "LightningModule", "Sequential"}
@@ -77,8 +78,8 @@ def _definitions(files: Iterable[Path]) -> dict[str, Definition]:
     found: dict[str, Definition] = {}
     for path in files:
         try:
-            body = ast.parse(read_source(path)).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            body = parse(read_source(path)).body
+        except UnparsableError:
             continue  # the analysis itself names the line, if the file is reached
         found |= {each.name: each for each in body if isinstance(each, Definition)}
     return found

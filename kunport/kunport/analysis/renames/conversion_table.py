@@ -9,6 +9,7 @@ from functools import cache
 
 from kunport.analysis.library import definitions
 from kunport.analysis.library.installed import installation
+from kunport.analysis.parsing import parse
 from kunport.analysis.renames.conversion import Conversion
 from kunport.errors import KunportError
 
@@ -88,7 +89,7 @@ class _ConversionTable:
         if self._entries is None:
             try:
                 self._entries = _entries(self._source)
-            except (ValueError, SyntaxError, StopIteration) as error:
+            except (ValueError, StopIteration) as error:
                 raise self._unreadable() from error
         calls = self._entries.get(key)
         try:
@@ -105,7 +106,7 @@ class _ConversionTable:
 
 def _entries(source: str) -> dict[str, list[ast.expr]]:
     """Key -> the expressions of its conversions, not yet read: what the table's building function assigns."""
-    function = ast.parse(next(definitions.statements(source, _FUNCTION))).body[0]
+    function = parse(next(definitions.statements(source, _FUNCTION))).body[0]
     assert isinstance(function, ast.FunctionDef)
     entries: dict[str, list[ast.expr]] = {}
     for statement in function.body:
