@@ -55,6 +55,7 @@ FORMULAS: dict[str, Callable[[Array], Array]] = {
     "hardswish": hardswish,
 }
 _EXPECTED = np.stack([formula(_PROBE) for formula in FORMULAS.values()])
+_ROUNDED = 1e-6  # what a constant written with six digits changes, as in erf(x / 1.41421)
 _LONGEST = 16  # operators, of which no formula above needs more: in longer chains nothing more is looked for
 
 
@@ -105,5 +106,5 @@ def _name(index: Index, source: Node, output: Node) -> str | None:
     if values.shape != _PROBE.shape:
         return None
     with np.errstate(invalid="ignore"):
-        near = (np.abs(values - _EXPECTED) <= 1e-7 + 1e-6 * np.abs(_EXPECTED)).all(axis=-1)
+        near = (np.abs(values - _EXPECTED) <= _ROUNDED * (1 + np.abs(_EXPECTED))).all(axis=-1)
     return next((name for name, same in zip(FORMULAS, near, strict=True) if same), None)

@@ -11,7 +11,7 @@ from kunport_codegen.graph import Node, refs
 from .draw import Draw
 from .evaluate import UnevaluableError, evaluate
 from .index import Index, number, sizes
-from .masks import Mask
+from .mask_shapes import Mask
 from .rules import Array
 
 PRODUCTS = frozenset(("matmul", "bmm", "baddbmm"))
@@ -119,15 +119,24 @@ def _of_positions(index: Index, tensor: Node) -> Bias:
     except UnevaluableError:
         return Bias(tensor, False, None, None, [])
     visible = values > _HIDDEN
-    if np.all(visible):
+    masked = not np.all(visible)
+    size = values.shape[-1] if values.ndim >= 3 else 0
+    causal = np.tri(size, dtype=bool)
+    square = bool(size) and values.shape[-2] == size and np.all(visible | ~causal)
+    if not masked and (_grows_with_the_key(values) or not square or not _mirrored(values)):
         return Bias(tensor, _grows_with_the_key(values), None, None, [])
-    size = values.shape[-1]
-    if values.ndim < 3 or values.shape[-2] != size or not np.all(visible == np.tri(size, dtype=bool)):
+    if masked and (not square or not np.all(visible == causal)):
         return Bias(tensor, False, None, None, [])
     last = values[..., -1:, :]  # of the last query, which sees every key
     shifted = values - values[..., :1] + last[..., :1]  # by query, which a softmax does not see
-    alike = np.allclose(np.where(visible, shifted, last), np.broadcast_to(last, values.shape), rtol=1e-4)
-    return Bias(tensor, alike and _grows_with_the_key(last), None, Mask("causal", None, []), [])
+    alike = np.allclose(np.where(causal, shifted, last), np.broadcast_to(last, values.shape), rtol=1e-4)
+    mask = Mask("causal", None, []) if masked else None
+    return Bias(tensor, alike and _grows_with_the_key(last), None, mask, [])
+
+
+def _mirrored(values: Array) -> bool:
+    """Whether what comes after a query falls with distance as what comes before it."""
+    return bool(np.allclose(values, np.swapaxes(values, -1, -2)))
 
 
 def _grows_with_the_key(values: Array) -> bool:

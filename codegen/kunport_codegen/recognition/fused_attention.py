@@ -10,7 +10,8 @@ from kunport_codegen.graph import Node
 
 from .attention import combined_heads, grouped, operand
 from .index import Index, combine, number
-from .masks import Mask, operand_mask
+from .mask_shapes import Mask
+from .masks import operand_mask
 
 _OPTIONS = ("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 

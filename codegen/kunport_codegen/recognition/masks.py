@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,23 +11,13 @@ from kunport_codegen.facts import Number
 from kunport_codegen.graph import Node, Ref
 
 from .evaluate import UnevaluableError, evaluate
-from .index import Index, combine, is_cast, number, sizes
+from .index import Index, is_cast, number, sizes
+from .mask_shapes import PART, Mask, band, chunk, giving, named, reaches_further
 from .spelling import spelled
 
 # Scores at or below this are taken as hidden: float16's lowest number is -65504.
 _HIDDEN = -1e4
-# Operators by which positions are held against a number.
-_AGAINST = {"lt", "le", "gt", "ge", "eq", "ne", "add", "sub", "tril", "triu"}
 _Array = np.ndarray[Any, Any]
-
-
-@dataclass(slots=True)
-class Mask:
-    """``kind`` and ``window`` as in the graph's ``mask`` operator; ``covered`` are nodes that others may share."""
-
-    kind: str
-    window: Number | None = None
-    covered: list[Node] = field(default_factory=list)
 
 
 def find_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
@@ -75,6 +64,8 @@ def filled_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
     """
     if node.op == "where" and len(node.args) == 3:
         keep, scores, fill, inverted = (*node.args, False)
+        if _constant(index, scores) is not None:  # where(hidden, lowest, scores)
+            scores, fill, inverted = fill, scores, True
     elif node.op == "masked_fill":
         scores, keep, fill, inverted = (*node.args, True)
     else:
@@ -106,15 +97,32 @@ def _cut(
     except ValueError:
         return None
     first = kept.reshape(-1, *shape[-2:])[0]
-    seen = _band(first) if shape[-1] == shape[-2] and np.array_equal(kept, np.broadcast_to(first, shape)) else None
-    if seen is not None and seen < shape[-1]:
-        named = _named(covered, seen)  # without a number in the source it is a window of this length alone
-        return None if named is None else Mask("sliding", named, covered)
+    alike = np.array_equal(kept, np.broadcast_to(first, shape))
+    if alike and shape[-1] == shape[-2]:
+        seen, each = band(first), chunk(first)
+        if (found := each if seen is None else seen) is not None and found < shape[-1]:
+            by = named(covered, found)  # without a number in the source it is a window of this length alone
+            return None if by is None else Mask("chunked" if seen is None else "sliding", by, covered, first)
     causal = np.tri(shape[-2], shape[-1], k=shape[-1] - shape[-2], dtype=bool)
-    if not np.array_equal(kept, np.broadcast_to(causal, shape)):
-        return None
+    if not alike or not np.array_equal(first, causal):
+        return Mask(PART, None, covered, first) if alike else None
     window = _window(index, made, inverted, covered, shape[-1])
-    return None if window is None else Mask("sliding" if window[0] else "causal", window[0], covered)
+    return None if window is None else Mask("sliding" if window[0] else "causal", window[0], covered, first)
+
+
+def together(index: Index, first: Mask | None, second: Mask) -> Mask | None:
+    """One mask for two: what both show. A window sees nothing that a causal mask hides."""
+    if first is None:
+        return second
+    kinds = {first.kind, second.kind}
+    covered = [*first.covered, *second.covered]
+    if kinds == {"causal"} or kinds == {"causal", "sliding"}:
+        narrow = first if first.kind == "sliding" else second
+        return Mask(narrow.kind, narrow.window, covered, narrow.kept)
+    if first.kept is None or second.kept is None or first.kept.shape != second.kept.shape:
+        return None
+    kept = first.kept & second.kept
+    return _cut(index, None, kept, kept.shape, covered)
 
 
 def _is_true(node: Node) -> bool:
@@ -130,7 +138,7 @@ def _window(
     """
     whole = index.producer(node.args[0]) if node is not None and node.op == "getitem" else None
     if node is None or whole is None:
-        return None if _reaches_further(covered, size) else (None,)
+        return None if reaches_further(covered, size) else (None,)
     key = "window", inverted, spelled(index, index.ancestors(whole.id), {})
     return index.once(key, lambda: _judge(index, whole, inverted))
 
@@ -141,31 +149,12 @@ def _judge(index: Index, whole: Node, inverted: bool) -> tuple[Number | None] | 
         return (None,)
     kept = np.logical_not(values) if inverted else values.astype(bool)
     kept = kept.reshape(-1, *kept.shape[-2:])[0]
-    seen = _band(kept)
+    seen = band(kept)
     if seen is None:
         return None
     if seen == len(kept):
         return (None,)
-    return (_named(index.ancestors(whole.id), seen) or seen,)
-
-
-def _named(nodes: list[Node], seen: int) -> Number | None:
-    """The number that made a mask of a window; one with an expression before a plain one."""
-    found = [number(arg) for each in nodes for arg in (*each.args, *each.kwargs.values())]
-    scalars = [each for each in found if isinstance(each, Scalar)]
-    named = _giving(scalars, seen)
-    return named or next((seen for each in found if each is not None and abs(unwrap(each)) == seen), None)
-
-
-def _giving(numbers: list[Scalar], seen: int) -> Number | None:
-    """The window by the first number that gives it: itself or its negative, or the distance to the furthest key."""
-    for each in numbers:
-        if abs(unwrap(each)) == seen:
-            return each if unwrap(each) == seen else combine("neg", each)
-    for each in numbers:
-        if abs(unwrap(each)) == seen - 1 > 0:
-            return combine("add", each, 1) if unwrap(each) > 0 else combine("sub", 1, each)
-    return None
+    return (named(index.ancestors(whole.id), seen) or seen,)
 
 
 def multiplied_mask(index: Index, node: Node) -> tuple[Node, Mask] | None:
@@ -211,34 +200,25 @@ def _judge_made(index: Index, node: Node) -> Mask | None:
         return None
     hidden = ~values if values.dtype == bool else values <= _HIDDEN
     kept = np.logical_not(hidden).reshape(-1, *values.shape[-2:])
-    seen = _band(kept[0])
-    if seen is None or not np.all(hidden | (values == (values.dtype == bool))) or not np.all(kept == kept[0]):
+    seen, each = band(kept[0]), chunk(kept[0])
+    if not np.all(hidden | (values == (values.dtype == bool))) or not np.all(kept == kept[0]):
+        return None
+    kind = "chunked" if seen is None else "sliding"
+    seen = each if seen is None else seen
+    if seen is None:
         return None
     covered = index.ancestors(node.id)
     numbers = [number(arg) for each in covered for arg in (*each.args, *each.kwargs.values())]
     limits = [each for each in numbers if each is not None and isinstance(unwrap(each), int)]
     size = len(kept[0])
     if seen == size:  # a longer window would not show
-        further = any(abs(unwrap(each)) > size + 1 for each in limits) or _reaches_further(covered, size)
+        further = any(abs(unwrap(each)) > size + 1 for each in limits) or reaches_further(covered, size)
         return None if further else Mask("causal", None, covered)
     fields = [each for each in limits if isinstance(each, Scalar) and fields_of(each.expr)]
-    window = _giving(fields, seen)
+    window = giving(fields, seen)
     if fields and window is None:  # it follows from a field in a way that is not read here
         return None
-    return Mask("sliding", seen if window is None else window, covered)
-
-
-def _reaches_further(nodes: list[Node], size: int) -> bool:
-    """Whether positions are held against a number so large that what it hides would not show among ``size`` keys."""
-    compared = (number(arg) for node in nodes if node.op in _AGAINST for arg in (*node.args, *node.kwargs.values()))
-    return any(each is not None and abs(unwrap(each)) >= size - 1 for each in compared)
-
-
-def _band(kept: np.ndarray[Any, Any]) -> int | None:
-    """How many of the last keys each query sees in a square ``[query, key]``, None where it sees others."""
-    seen, size = int(kept[-1].sum()), len(kept)
-    band = np.tri(size, dtype=bool) & ~np.tri(size, k=-seen, dtype=bool)
-    return seen if np.array_equal(kept, band) else None
+    return Mask(kind, seen if window is None else window, covered)
 
 
 def _constant(index: Index, arg: Any) -> np.ndarray[Any, Any] | None:

@@ -38,19 +38,9 @@ class Form:
 # Operators that a rotation may be spelled with.
 _LINEAR = frozenset(
     (
-        *("add", "sub", "mul", "neg", "to", "cat", "stack", "getitem", "item", "chunk", "split", "unbind"),
-        *(
-            "flatten",
-            "reshape",
-            "unflatten",
-            "unsqueeze",
-            "squeeze",
-            "transpose",
-            "permute",
-            "view_as_complex",
-            "view_as_real",
-        ),
-        *("empty_like", "zeros_like", "setitem"),
+        *("add", "sub", "mul", "neg", "to", "cat", "stack", "getitem", "item", "chunk", "split", "tensor_split"),
+        *("unbind", "flatten", "reshape", "unflatten", "unsqueeze", "squeeze", "transpose", "permute"),
+        *("view_as_complex", "view_as_real", "empty_like", "zeros_like", "setitem"),
     )
 )
 # Style, whether pairs are taken apart, and whether they turn the other way.

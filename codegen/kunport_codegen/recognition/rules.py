@@ -33,6 +33,12 @@ def _type(how: dict[str, Any]) -> Any:
     return bool if how.get("dtype") == DType("bool") else np.float64
 
 
+def _div(a: Array, b: Array, rounding_mode: str | None = None) -> Array:
+    if rounding_mode is None:
+        return np.divide(a, b)
+    return np.floor_divide(a, b) if rounding_mode == "floor" else np.trunc(np.divide(a, b))
+
+
 def _getitem(value: Array, index: Any) -> Array:
     return np.asarray(value[tuple(index) if isinstance(index, list) else index])
 
@@ -126,11 +132,14 @@ RULES: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: np.add(a, b),
     "sub": lambda a, b: np.subtract(a, b),
     "mul": lambda a, b: np.multiply(a, b),
-    "div": lambda a, b: np.divide(a, b),
+    "div": _div,
+    "floor_divide": lambda a, b: np.floor_divide(a, b),
+    "remainder": lambda a, b: np.mod(a, b),
     "pow": lambda a, b: np.power(np.asarray(a, dtype=np.float64), b),
     "neg": lambda a: np.negative(a),
     "square": lambda a: np.square(a),
     "exp": lambda a: np.exp(a),
+    "exp2": lambda a: np.exp2(a),
     "tanh": lambda a: np.tanh(a),
     "sigmoid": sigmoid,
     "erf": erf,
@@ -150,6 +159,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "le": lambda a, b: np.less_equal(a, b),
     "bitwise_not": lambda a: np.invert(a),
     "bitwise_and": lambda a, b: np.bitwise_and(a, b),
+    "logical_and": lambda a, b: np.logical_and(a, b),
+    "logical_or": lambda a, b: np.logical_or(a, b),
     "logical_not": lambda a: np.logical_not(a),
     "where": _where,
     "nonzero": lambda value, as_tuple=False: list(np.nonzero(value)) if as_tuple else np.argwhere(value),

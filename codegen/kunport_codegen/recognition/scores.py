@@ -13,7 +13,8 @@ from kunport_codegen.graph import Node
 from .biases import PRODUCTS, Bias, added_bias, bias
 from .evaluate import UnevaluableError, evaluate
 from .index import Index, argument, axis, combine, equal, is_cast, number, over_last, single, sizes, split_number
-from .masks import Mask, find_mask
+from .mask_shapes import PART, Mask
+from .masks import find_mask, together
 
 # The lowest number of float32 and bfloat16 is about -3.4e38.
 _LOWEST = -3e38
@@ -43,7 +44,7 @@ def read_scores(index: Index, softmax: Node) -> Scores | None:
     masked_inside = False
     while node is not None and node.op not in PRODUCTS:
         covered = [node]
-        if is_cast(node) or remerges(index, node) or _keeps_finite(index, node):
+        if is_cast(node) or remerges(index, node) or _keeps_finite(index, node) or _adds_nothing(node):
             following = index.producer(node.args[0])
         elif (capped := _softcap(index, node)) is not None:
             following, cap, covered = capped
@@ -63,7 +64,7 @@ def read_scores(index: Index, softmax: Node) -> Scores | None:
         elif (masked := find_mask(index, node)) is not None:
             following, mask = masked
             scaled_with_scores = all(unwrap(each) > 0 for each in found.factors)  # what is hidden stays hidden
-            found.mask = _together(found.mask, mask)
+            found.mask = together(index, found.mask, mask)
             if found.mask is None or masked_inside or not scaled_with_scores:
                 return None
         elif (biased := added_bias(index, node)) is not None:
@@ -74,7 +75,7 @@ def read_scores(index: Index, softmax: Node) -> Scores | None:
             return None
         found.covered.extend(covered)
         node = following
-    if node is None or not _finish(index, found, node):
+    if node is None or not _finish(index, found, node) or (found.mask is not None and found.mask.kind == PART):
         return None
     found.product = node
     found.covered.append(node)
@@ -123,17 +124,6 @@ def _put_bias(found: Scores, added: Bias) -> bool:
     return True
 
 
-def _together(first: Mask | None, second: Mask) -> Mask | None:
-    """One mask for two: a window sees nothing that a causal mask hides. Others are not joined."""
-    if first is None:
-        return second
-    kinds = {first.kind, second.kind}
-    if kinds == {"causal"} or kinds == {"causal", "sliding"}:
-        narrow = first if first.kind == "sliding" else second
-        return Mask(narrow.kind, narrow.window, [*first.covered, *second.covered])
-    return None
-
-
 def _is_zero(index: Index, node: Node) -> bool:
     if not index.constant(node.id):
         return False
@@ -141,6 +131,11 @@ def _is_zero(index: Index, node: Node) -> bool:
         return not np.any(evaluate(index.nodes, node.id, {}))
     except UnevaluableError:
         return False
+
+
+def _adds_nothing(node: Node) -> bool:
+    """Whether an operator adds a plain zero: what source adds that has no bias."""
+    return node.op == "add" and len(node.args) == 2 and not node.kwargs and equal(number(node.args[1]), 0)
 
 
 def _keeps_finite(index: Index, node: Node) -> bool:

@@ -15,6 +15,7 @@ from kunport_codegen.facts import Number, RopeTable
 from kunport_codegen.graph import Node
 
 from .evaluate import UnevaluableError, evaluate
+from .exponentials import exponential
 from .frequencies import frequencies
 from .index import Index, combine, equal, is_cast, number, split_number
 from .own_frequencies import formula
@@ -186,6 +187,11 @@ def _factor(index: Index, chain: list[Node]) -> float:
 def bases(index: Index, angles: int) -> Iterator[Basis]:
     """What the subgraph of a table names: ``theta ** (arange(0, dim, 2) / dim)``, under the configuration's type."""
     for node in index.ancestors(angles):
+        if node.op == "exp" and (raised := exponential(index, node)) is not None:
+            values = frequencies("default", unwrap(raised[0]), unwrap(raised[1]), {}, {})
+            if values is not None:
+                yield Basis("default", "", *raised, values)
+            continue
         theta, exponent = number(node.args[0]) if node.op == "pow" else None, index.producer(node.args[-1])
         dim = _dimension(index, exponent) if theta is not None and exponent is not None else None
         if theta is None or dim is None:

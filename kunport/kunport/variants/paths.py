@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from kunport_codegen.graph import Frame, Node, Ref, refs
 from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
 from kunport_codegen.recognition.index import combine, is_cast, sizes, split_number
 
+from kunport.variants.entry import entry
+from kunport.variants.fact import Fact
 from kunport.variants.model import Layer, Model
 
 _PRODUCTS = frozenset(("linear", "addmm", "matmul", "mm", "einsum", "bmm", "baddbmm"))
@@ -40,6 +43,7 @@ class Way:
         layers: indices of other layers that the tensor comes from.
         angles: nodes of cosines and sines that it depends on.
         unknown: a node on the way that is not understood; ``unread_norm`` one of a norm that was not recognised.
+        bare: whether it comes from the layer's input without a projection between.
         factors: numbers that it is multiplied by, behind which no norm undoes that; ``scalings`` where.
         same: id -> id of the tensor whose elements it holds at the same places (a norm's result -> its input).
     """
@@ -58,6 +62,11 @@ class Way:
     factors: list[Number] = field(default_factory=list)
     scalings: list[int] = field(default_factory=list)
     added: set[int] = field(default_factory=set)
+    reached: bool = False
+
+    @property
+    def bare(self) -> bool:
+        return self.reached and not self.projections
 
     @property
     def biased(self) -> bool:
@@ -71,38 +80,47 @@ def projection(model: Model, node: Node) -> Projection | None:
     if node.op in ("addmm", "baddbmm", "linear"):
         position = 2 if node.op != "linear" else 1
         path = model.parameter(node.args[position]) or _computed_weight(model, node.args[position])
-        bias = node.op != "linear" or (len(node.args) > 2 and node.args[2] is not None)
+        bias = node.op != "linear" or (len(node.args) > 2 and node.args[2] is not None) or adds_bias(model, node)
     else:
-        bias = _adds_bias(model, node)
+        bias = adds_bias(model, node)
         path = next((found for each in model.reads(node) if (found := model.parameter(Ref(each))) is not None), None)
     return None if path is None else Projection(node, path, path.rpartition(".")[0], bias)
 
 
 def _computed_weight(model: Model, weight: object) -> str | None:
-    """The one parameter that a weight is computed from, if it is computed from nothing else."""
+    """The parameter that a weight is computed from, the largest of several of one module; None if of data too."""
     if not isinstance(weight, Ref):
         return None
     sources = [node for node in model.index.ancestors(weight.id) if node.op in ("parameter", "input", "unknown")]
-    return str(sources[0].args[0]) if len(sources) == 1 and sources[0].op == "parameter" else None
+    owners = {str(node.args[0]).rpartition(".")[0] for node in sources}
+    if len(owners) != 1 or any(node.op != "parameter" for node in sources):
+        return None
+    return str(max(sources, key=lambda node: math.prod(unwrap(size) for size in node.shape or ())).args[0])
 
 
-def _adds_bias(model: Model, node: Node) -> bool:
-    """Whether a parameter is added to a product and nothing else reads that."""
+def adds_bias(model: Model, node: Node) -> bool:
+    """Whether a parameter with a number for each element is added to a product and nothing else reads that."""
     user = model.index.user(node)
-    return user is not None and user.op == "add" and any(model.parameter(arg) is not None for arg in user.args)
+    if user is None or user.op != "add" or node.shape is None:
+        return False
+    added = [model.index.producer(arg) for arg in user.args if model.parameter(arg) is not None]
+    return any(each is not None and math.prod(sizes(each) or ()) == unwrap(node.shape[-1]) for each in added)
 
 
 def walk_back(layer: Layer, start: int, ends: set[int] | None = None) -> Way:
     """The way of a tensor: to the nearest projections, and behind them as far as ``ends``, if any are given."""
     model, way = layer.model, Way()
     pending: list[tuple[int, int, bool]] = [(start, 0, False)]
-    seen, normed = set[int](), list[int]()
+    seen, normed, enters = set[int](), list[int](), entry(layer)
     while pending:
         current, depth, rotated = pending.pop()
         node = model.index.nodes.get(current)
         if node is None or current in seen or (ends and current in ends):
             continue
         seen.add(current)
+        if current == enters and not depth:
+            way.reached = True
+            continue
         owner = model.layer_of(node)
         if owner is not layer:
             if owner is not None:
@@ -336,6 +354,14 @@ class Site:
     value: Way
     onward: Onward
     frame: Frame
+
+    @property
+    def bare(self) -> Fact | None:
+        """Why nothing that projections tell is known, where an operand comes from the layer's input without one."""
+        where = self.fact.where
+        if not any(way.bare for way in (self.query, self.key, self.value)):
+            return None
+        return Fact(None, where, reason=f"{where}: a query, key or value that no linear layer makes")
 
     @property
     def hiding(self) -> Node | None:

@@ -15,6 +15,7 @@ from kunport_codegen.facts import Number
 from kunport_codegen.graph import Location, Node, refs
 from kunport_codegen.recognition.index import combine, number
 
+from kunport.variants.entry import entry
 from kunport.variants.model import Layer, Model
 from kunport.variants.paths import projection
 
@@ -275,16 +276,6 @@ class _Follower:
                 return None
             node = behind
         return node
-
-
-def entry(layer: Layer) -> int | None:
-    """The tensor that the stream enters as: the first input of the shape of the layer's output."""
-    nodes = layer.model.index.nodes
-    outputs = [nodes[each] for each in refs(layer.frame.output) if each in nodes]
-    if not outputs or outputs[0].shape is None:
-        return None
-    inputs = [each for each in refs(list(layer.frame.inputs.values())) if each in nodes]
-    return next((each for each in inputs if nodes[each].shape == outputs[0].shape), None)
 
 
 def scaled(model: Model, node: Node) -> tuple[Node, Number] | None:

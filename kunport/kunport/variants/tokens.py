@@ -8,9 +8,10 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Norm, Number
 from kunport_codegen.graph import Location, Node, Ref
 
+from kunport.variants.entry import entry
 from kunport.variants.fact import Fact
 from kunport.variants.model import VIEWS, Model
-from kunport.variants.stream import entry, scaled
+from kunport.variants.stream import scaled
 
 
 @dataclass(slots=True)

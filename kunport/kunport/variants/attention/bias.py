@@ -16,6 +16,9 @@ KEY = "attention.bias"
 
 def read(site: Site) -> Found:
     """Letters of the biased projections, in the order of the alphabet."""
+    if (bare := site.bare) is not None:
+        yield KEY, bare
+        return
     model = site.layer.model
     ways = {"q": site.query, "k": site.key, "v": site.value}
     found = {name for name, way in ways.items() if way.biased}

@@ -10,6 +10,9 @@ KEY = "attention.kv_shared_from"
 
 def read(site: Site) -> Found:
     """The index of the layer whose keys are used, null for its own."""
+    if (bare := site.bare) is not None:
+        yield KEY, bare
+        return
     layers = sorted(site.key.layers | site.value.layers)
     value = layers[-1] if layers else None
     yield KEY, site.layer.model.fact(value, site.fact.where, "kv_shared" if layers else "")

@@ -19,12 +19,18 @@ SWITCHES = r"qk_?(layer_?)?norm|norm_?qk|use_qk"
 
 def read(site: Site) -> Found:
     """The place and the span; opaque where queries and keys differ."""
+    if (bare := site.bare) is not None:
+        yield from ((key, bare) for key in (KEY, SPAN))
+        return
     model = site.layer.model
     hidden = site.query.unread_norm or site.key.unread_norm
     if hidden is not None:
         yield from ((key, model.opaque(hidden)) for key in (KEY, SPAN))
         return
     found = {(_place(site, rotated), _span(site, norm.size)) for norm, rotated in site.query.norms + site.key.norms}
+    if unwrap(site.fact.kv_heads) == 1 and site.query.norms:  # over one head, or over all one of them
+        found = {(_place(site, rotated), _span(site, norm.size)) for norm, rotated in site.query.norms}
+        found |= {(_place(site, rotated), next(iter(found))[1]) for _, rotated in site.key.norms}
     if not found:
         yield KEY, model.fact(None, site.fact.where, SWITCHES)
         return

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 
 from kunport.variants.gates import Gate
 from kunport.variants.model import Layer, Model
-from kunport.variants.paths import Projection, projections_of
+from kunport.variants.paths import Projection, adds_bias, projections_of
 
 
 def of_products(model: Model, projections: Iterable[Projection]) -> Iterator[int]:
     """Projections, each with the bias that is added to its result."""
     for each in projections:
         yield each.node.id
-        user = model.index.user(each.node) if each.bias else None
-        if user is not None and user.op == "add":
+        user = model.index.user(each.node) if each.bias and adds_bias(model, each.node) else None
+        if user is not None:
             yield user.id
 
 
