@@ -231,6 +231,33 @@ class Mixer:
 
 
 @dataclass(slots=True)
+class StateOperator:
+    """An operator that keeps a state of each sequence, proved to be one of the runtime's by its numbers or its form.
+
+    Attributes:
+        kind: the operator's name: ``short_convolution``, ``mamba1_scan``, ``mamba2_scan``, ``gated_delta_rule``, ...
+        inputs: what it reads -> id of that tensor; a value for each token has one axis for the batch and one for
+            the sequence.
+        sizes: of its state, in the order in which a layer is made with them.
+        options: what else a layer is made with, where that is not its default.
+        weight, bias: paths of its own parameters, None without.
+        output: id of the node that holds the result.
+        nodes: every node it covers.
+    """
+
+    kind: str
+    inputs: dict[str, int]
+    sizes: dict[str, Number]
+    options: dict[str, Number | str | bool]
+    weight: str | None
+    bias: str | None
+    output: int
+    nodes: frozenset[int]
+    frame: int
+    where: Location
+
+
+@dataclass(slots=True)
 class Facts:
     """All that was recognised, in order of the graph.
 
@@ -246,6 +273,19 @@ class Facts:
     listed_experts: list[Experts] = field(default_factory=list)
     activations: list[Activation] = field(default_factory=list)
     mixers: list[Mixer] = field(default_factory=list)
+    states: list[StateOperator] = field(default_factory=list)
 
 
-__all__ = ["Activation", "Attention", "Experts", "Facts", "Mixer", "Norm", "Number", "Ref", "Rope", "RopeTable"]
+__all__ = [
+    "Activation",
+    "Attention",
+    "Experts",
+    "Facts",
+    "Mixer",
+    "Norm",
+    "Number",
+    "Ref",
+    "Rope",
+    "RopeTable",
+    "StateOperator",
+]

@@ -13,7 +13,6 @@ from kunport_codegen.emission.identifiers import EmissionError, identifier
 from kunport_codegen.expression import unwrap
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import NO_RESIDUAL, POSITIONS, Op
-from kunport_codegen.lowering.layers import LayerList
 from kunport_codegen.lowering.structure import Body, bodies
 
 
@@ -39,9 +38,9 @@ def class_sources(model: LoweredModel, steps: Iterable[Op]) -> list[ClassSource]
     found: dict[str, ClassSource] = {}
     for step in steps:
         if step.name == "layers":
-            layers: LayerList = step.fact
-            first = zip(layers.body.inputs, step.args, strict=True)
-            _collect(model, layers.body, {value for value, arg in first if arg.id == NO_RESIDUAL}, found)
+            for body in bodies(step):
+                first = zip(body.inputs, step.args, strict=True)
+                _collect(model, body, {value for value, arg in first if arg.id == NO_RESIDUAL}, found)
         elif step.name == "enter":
             _collect(model, step.fact, set(), found)
     return list(found.values())

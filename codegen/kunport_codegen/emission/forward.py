@@ -119,7 +119,9 @@ class Forward:
         """What a step computes: source and precedence."""
         if step.name in ("call", "enter"):
             name = step.member.name if step.member is not None else basename(step.fact.path)
-            return f"self.{identifier(name)}({', '.join(self.value(arg)[0] for arg in step.args)})", ATOM
+            args = [self.value(arg)[0] for arg in step.args]
+            args += [f"{identifier(key)}={self.value(arg)[0]}" for key, arg in step.kwargs.items()]
+            return f"self.{identifier(name)}({', '.join(args)})", ATOM
         if step.name == "split_heads":
             return self._split_heads(step), ATOM
         if step.name == "view":

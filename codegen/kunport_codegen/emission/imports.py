@@ -16,6 +16,19 @@ _HOMES = {
     "nn": "torch",
     "AdapterError": "kunport_model_adapters.errors",
     "HeadsRMSNorm": "kunport_model_adapters.norms",
+    **{
+        name: f"kunport_runtime.engine.states.{home}"
+        for home, names in (
+            ("state", ("State",)),
+            ("model", ("StatefulModel",)),
+            ("convolution", ("ShortConvolution",)),
+            ("scans", ("Mamba1Scan", "Mamba2Scan")),
+            ("memories", ("GatedDeltaRule", "LinearAttention", "MatrixLstm")),
+            ("recurrences", ("RgLru", "Rwkv")),
+        )
+        for name in names
+    },
+    "PretrainedConfig": "transformers",
     "alibi_slopes": "kunport_model_adapters.alibi",
     "check_guards": "kunport_model_adapters.guards",
     "ungroup_qkv": "kunport_model_adapters.weights",

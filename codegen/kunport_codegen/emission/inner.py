@@ -13,6 +13,7 @@ from kunport_codegen.graph import Ref
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import NO_RESIDUAL, POSITIONS, Op, basename
 from kunport_codegen.lowering.layers import LayerList
+from kunport_codegen.lowering.selection import LAYER
 from kunport_codegen.lowering.structure import LEAVES, Body
 
 
@@ -26,7 +27,8 @@ class InnerSource:
         start: what the first stage does to these before the layers.
         carried: names of what one layer hands to the next, and one stage to the next, ``returned`` in the order of a
             layer's results; ``initial`` are (name, what the first layer is given under it).
-        layer: the layers' class, ``layers`` their attribute, ``count`` how many, ``call`` the call's arguments.
+        layer: the layers' class, or how to choose it, ``layers`` their attribute, ``count`` how many, ``call`` the
+            call's arguments.
         finish: lines that the last stage runs after the layers.
     """
 
@@ -104,13 +106,22 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
         carried=carried,
         returned=returned,
         initial=initial,
-        layer=identifier(layers.body.cls),
+        layer=_layer(layers),
         layers=identifier(basename(layers.path)),
         count=render(layers.count, {}),
         call=", ".join(names[value] for value in layers.body.inputs),
         finish=finish,
         hidden_size=render(model.layouts[parts.carried()[0][1]].sizes[-1], {}),
     )
+
+
+def _layer(layers: LayerList) -> str:
+    """The class of a layer, by the number in its ``prefix`` where there are several."""
+    text = identifier(layers.body.cls)
+    for test, body in layers.others:
+        condition = render(test, {}).replace(LAYER, "extract_layer_index(prefix)")
+        text = f"{identifier(body.cls)} if {condition} else {text}"
+    return f"({text})" if layers.others else text
 
 
 def _parts(body: Body) -> _Parts:

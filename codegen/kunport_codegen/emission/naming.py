@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from keyword import iskeyword
 
 from kunport_codegen.emission.identifiers import identifier
 from kunport_codegen.lowering.flow import Op, basename
@@ -54,7 +55,8 @@ class Names:
                 yield "normed"
             elif step.member.returns == "pair":
                 yield self.main
-                yield identifier(step.member.name.removesuffix("_proj").rpartition(".")[2])
+                what = step.member.name.removesuffix("_proj")
+                yield identifier(step.member.name if iskeyword(what) else what)
         if step.name == "enter":
             yield self.main
             yield f"{identifier(basename(step.fact.path)).removeprefix('self_')}_output"

@@ -10,6 +10,7 @@ from kunport_codegen.emission.constructor import Constructor, construction
 from kunport_codegen.emission.descriptions import docstring
 from kunport_codegen.emission.identifiers import EmissionError, identifier, literal
 from kunport_codegen.emission.loading import dictionary, load_lines, mapper, reordered, sort_lines
+from kunport_codegen.emission.states import layer_states
 from kunport_codegen.emission.values import render
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering import LoweredModel
@@ -28,6 +29,7 @@ class OuterSource:
     packed: str
     mapper: str
     embeddings: str
+    states: str
     unquantised: str
     single_rank: str
     latent: str
@@ -55,15 +57,17 @@ def outer_source(model: LoweredModel, body: Body) -> OuterSource:
     """The outer model's text."""
     table = next(step.member for step in body.steps if step.member is not None and "Embedding" in step.member.factory)
     inner = identifier(basename(body.path))
-    lora = supports_lora(model)
+    states = layer_states(model)
+    lora = supports_lora(model) and not states
     kept, logits = _logits(model)
     return OuterSource(
         name=identifier(model.graph.architecture),
         doc=docstring("The model with its head", model.root.where),
-        bases=["SupportsLoRA", "SupportsPP"] if lora else ["SupportsPP"],
+        bases=[*(["StatefulModel"] if states else []), *(["SupportsLoRA"] if lora else []), "SupportsPP"],
         packed=_packed(model, lora),
         mapper=mapper(model.weights),
         embeddings=_embeddings(table) if lora else "",
+        states=states,
         unquantised=_unquantised(model),
         single_rank=_single_rank(model),
         latent=_latent(model),

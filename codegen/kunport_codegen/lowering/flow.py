@@ -39,7 +39,8 @@ class Op:
 
     Attributes:
         name: torch's name for it; ``call`` (of ``member``); ``view`` (the layout of the result says which); or a
-            recognised operator that its pass has yet to place (``Norm``, ``Rope``, ``Attention``, ``Experts``).
+            recognised operator that its pass has yet to place (``Norm``, ``Rope``, ``Attention``, ``Experts``,
+            ``StateOperator``).
         args, kwargs: as a graph node's, naming values by `Ref`.
         results: ids of the values made.
         owner: path of the module in whose forward the step happens.

@@ -45,6 +45,9 @@ def _recognised(graph: Graph, facts: Facts, owners: dict[int, str]) -> dict[int,
     for attention in (each for each in facts.attentions if not each.key_transposed):
         inputs = (attention.query, attention.key, attention.value)
         add("Attention", inputs, attention.output, attention.frame, attention.where, attention)
+    for state in facts.states:
+        add("StateOperator", (), state.output, state.frame, state.where, state)
+        ops[state.output].kwargs = {name: Ref(value) for name, value in state.inputs.items()}
     for experts in facts.experts:
         add("Experts", (experts.input, experts.logits), experts.output, experts.frame, experts.where, experts)
     return ops

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from kunport_codegen.expression import Expr, Scalar
+from kunport_codegen.expression import Expr, Scalar, const
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.flow import POSITIONS, Flow, Op, basename, parent
@@ -28,7 +28,7 @@ class Merger(Protocol):
 
 @dataclass(slots=True)
 class LayerList:
-    """All layers of a module list: one body, and how many times.
+    """All layers of a module list: one body, and how many times. Layers on a condition of ``others`` have its body.
 
     A step that runs them is an `Op` called ``layers`` whose fact is this; its arguments are the first layer's, its
     results the last layer's. ``carried[k]`` is which result of a layer is the next one's input k, None if all have the
@@ -39,6 +39,7 @@ class LayerList:
     count: int | Expr
     body: Body
     carried: list[int | None]
+    others: list[tuple[Expr, Body]] = field(default_factory=list)
 
 
 def fold_layers(flow: Flow, body: Body) -> None:
@@ -67,9 +68,51 @@ def _fold(flow: Flow, path: str, steps: list[Op]) -> Op:
     _share_positions(steps)
     _order_inputs(steps)
     carried = [_carried(steps, position) for position in range(len(bodies[0].inputs))]
-    body = unify(bodies, Selector(flow.graph, len(bodies)))
-    layers = LayerList(path, _count(flow, len(bodies)), body, carried)
+    (_, body), *others = _kinds(flow, bodies)
+    layers = LayerList(path, _count(flow, len(bodies)), body, carried, others)
     return Op("layers", steps[0].args, {}, steps[-1].results, parent(path), steps[0].where, fact=layers)
+
+
+def _kinds(flow: Flow, bodies: list[Body]) -> list[tuple[Expr, Body]]:
+    """One body, or one for each way in which layers are put together, and on what condition; of the first, on none."""
+    groups: dict[object, list[int]] = {}
+    for number, body in enumerate(bodies):
+        groups.setdefault(_composition(body), []).append(number)
+    selector = Selector(flow.graph, len(bodies))
+    if len(groups) == 1:
+        return [(const(True), unify(bodies, selector))]
+    try:
+        return [(const(True), unify(bodies, selector))]
+    except DifferentLayersError:
+        found: list[tuple[Expr, Body]] = []
+        for numbers in groups.values():
+            test = selector.test([number in numbers for number in range(len(bodies))])
+            one = unify([bodies[number] for number in numbers], Selector(flow.graph, len(bodies), numbers))
+            found.append((test, one))
+    _name_apart([body for _, body in found])
+    return found
+
+
+def _composition(body: Body) -> object:
+    """The modules that a layer enters and the layers that it calls, in order."""
+    parts = []
+    for step in body.steps:
+        if step.name == "enter":
+            parts.append(basename(step.fact.path))
+        elif step.name == "call" and step.member is not None:
+            parts.append(step.member.name)
+    return body.cls, tuple(parts)
+
+
+def _name_apart(bodies: list[Body]) -> None:
+    """Layers of one source class that are put together differently are told apart by a module that only they have."""
+    held = [{basename(child): None for child in body.children()} for body in bodies]
+    names = [body.cls for body in bodies]
+    for place, body in enumerate(bodies):
+        if names.count(body.cls) > 1 and place:
+            others = {name for other, parts in enumerate(held) if other != place for name in parts}
+            own = next((name for name in held[place] if name not in others), f"other_{place}")
+            body.cls += "".join(part.capitalize() for part in own.split("_"))
 
 
 def _share_positions(steps: Sequence[Op]) -> None:

@@ -27,6 +27,7 @@ from kunport_codegen.lowering.residual import thread_residual
 from kunport_codegen.lowering.rotary import place_ropes
 from kunport_codegen.lowering.sharing import share_classes
 from kunport_codegen.lowering.splits import splits
+from kunport_codegen.lowering.states import place_states
 from kunport_codegen.lowering.structure import Body, build, steps_of
 from kunport_codegen.lowering.tokens import flatten_tokens
 from kunport_codegen.lowering.views import cancel_views, flatten_heads
@@ -56,6 +57,7 @@ def lower(graph: Graph, facts: Facts) -> LoweredModel:
     place_ropes(flow)
     place_attentions(flow)
     place_experts(flow)
+    place_states(flow)
     cancel_views(flow)
     _settled(flow)
     thread_residual(flow)
@@ -101,5 +103,7 @@ def _members(body: Body) -> Iterable[Member]:
 
 
 def _tests(body: Body) -> Iterable[Expr]:
-    """The conditions on which layers have one module or another."""
-    return (test for step in steps_of(body) for test, _ in step.instead)
+    """The conditions on which a layer, or a module in it, is one or another."""
+    for step in steps_of(body):
+        others = step.fact.others if step.name == "layers" else step.instead
+        yield from (test for test, _ in others)

@@ -28,11 +28,12 @@ class Candidate:
 
 
 class Selector:
-    """Finds expressions on ``layer_idx`` for values given by layer."""
+    """Finds expressions on ``layer_idx`` for values given by layer, of all ``count`` or of those with some numbers."""
 
-    def __init__(self, graph: Graph, count: int) -> None:
+    def __init__(self, graph: Graph, count: int, numbers: Sequence[int] | None = None) -> None:
         self.graph = graph
         self.count = count
+        self.numbers = range(count) if numbers is None else numbers
         self.candidates = list(self._candidates())
 
     def merge(self, values: Sequence[Value]) -> Value:
@@ -44,7 +45,7 @@ class Selector:
         if all(same(value, values[0]) for value in values):
             return values[0]
         if all(isinstance(value, Scalar | Expr) for value in values):
-            merged = generalize([expression(value) for value in values]) or self._by_key(values)
+            merged = generalize([expression(value) for value in values], self.numbers) or self._by_key(values)
             if merged is not None:
                 return merged
         distinct: list[Value] = []
@@ -74,7 +75,7 @@ class Selector:
     def _candidates(self) -> Iterable[Candidate]:
         for expr in dict.fromkeys(self._declared()):
             try:
-                values = tuple(self.value(expr, index) for index in range(self.count))
+                values = tuple(self.value(expr, index) for index in self.numbers)
             except (LookupError, TypeError, ValueError, ArithmeticError):
                 continue
             if len(set(map(repr, values))) > 1 and all(isinstance(value, bool | int | str) for value in values):
@@ -140,24 +141,33 @@ def same(first: Value, second: Value) -> bool:
     return type(first) is type(second) and bool(first == second)
 
 
-def generalize(expressions: Sequence[Expr]) -> Expr | None:
-    """One expression on ``layer_idx`` that is the k-th of those given for layer k, if they differ only in k."""
+def generalize(expressions: Sequence[Expr], numbers: Sequence[int] | None = None) -> Expr | None:
+    """One expression on ``layer_idx`` that is the k-th of those given for layer k, if they differ only in k.
+
+    Where not all layers are given, ``numbers`` are those of the ones that are.
+    """
     first = expressions[0]
+    places = range(len(expressions)) if numbers is None else numbers
     if all(expr == first for expr in expressions):
         return first
     if any(expr.op != first.op or len(expr.args) != len(first.args) for expr in expressions):
         return None
     if first.op == "field":
-        paths = {expr.args[0].replace(f"[{index}]", f"[{LAYER}]") for index, expr in enumerate(expressions)}
+        paths = {
+            expr.args[0].replace(f"[{index}]", f"[{LAYER}]") for index, expr in zip(places, expressions, strict=True)
+        }
         return Expr("field", (paths.pop(),)) if len(paths) == 1 else None
     if first.op == "const":
-        shifts = {expr.args[0] - index if type(expr.args[0]) is int else None for index, expr in enumerate(expressions)}
+        shifts = {
+            expr.args[0] - index if type(expr.args[0]) is int else None
+            for index, expr in zip(places, expressions, strict=True)
+        }
         shift = shifts.pop() if len(shifts) == 1 else None
         return shifted(shift) if shift is not None else None
     operands = []
     for position in range(len(first.args)):
         column = [expr.args[position] for expr in expressions]
-        merged = generalize([item if isinstance(item, Expr) else const(item) for item in column])
+        merged = generalize([item if isinstance(item, Expr) else const(item) for item in column], numbers)
         if merged is None:
             return None
         operands.append(merged)

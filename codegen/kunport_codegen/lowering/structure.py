@@ -39,7 +39,7 @@ class Body:
 def bodies(step: Op) -> list[Body]:
     """The bodies that a step runs: that of layers, or a module's and those that other layers have in its place."""
     if step.name == "layers":
-        return [step.fact.body]
+        return [step.fact.body, *(other for _, other in step.fact.others)]
     return [step.fact, *(other.fact for _, other in step.instead)] if step.name == "enter" else []
 
 

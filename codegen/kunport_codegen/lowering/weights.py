@@ -179,7 +179,7 @@ def _stack(result: WeightMap, members: list[Member], tensors: list[_Tensor]) -> 
             for start in range(source.count("."), -1, -1):
                 part = "." + ".".join(source.split(".")[start:])
                 text = part.rpartition(".")[0] + f".{member.name}"
-                if "." + part.strip(".") in result.stacked or not any(character.isdigit() for character in part):
+                if "." + part.strip(".") in result.stacked or not any(piece.isdigit() for piece in part.split(".")):
                     wrong = [
                         tensor
                         for tensor in tensors

@@ -21,6 +21,7 @@ from .mixers import find_mixers
 from .norms import find_norms
 from .repeats import repeats_of
 from .ropes import find_ropes
+from .states import find_states
 from .tables import find_tables
 
 
@@ -50,6 +51,7 @@ def find_all(index: Index) -> Facts:
         listed_experts=find_listed_experts(index),
         activations=find_activations(index),
         mixers=find_mixers(index),
+        states=find_states(index),
     )
 
 

@@ -85,6 +85,12 @@ class _Carrier:
     def number(self, value: Any) -> Any:
         return Scalar(value.value, self._comparison.expression(value.expr)) if isinstance(value, Scalar) else value
 
+    def named_tensors(self, tensors: dict[str, int]) -> dict[str, int | None]:
+        return {name: self.tensor(identifier) for name, identifier in tensors.items()}
+
+    def named_numbers(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: self.number(value) for name, value in values.items()}
+
     def table(self, table: RopeTable) -> RopeTable:
         """A table of the stretch is another in the other; one that all layers read stays the same object."""
         if table.cos not in self._ids:
@@ -98,6 +104,8 @@ _HOW = {
     **dict.fromkeys(("str", "str | None"), "path"),
     **dict.fromkeys(("Number", "Number | None"), "number"),
     "frozenset[int]": "tensors",
+    "dict[str, int]": "named_tensors",
+    **dict.fromkeys(("dict[str, Number]", "dict[str, Number | str | bool]"), "named_numbers"),
     "RopeTable": "table",
     "tuple[float, ...]": "",
     "bool": "",

@@ -22,7 +22,7 @@ def same_axes(context: Context, op: Op) -> None:
     context.keep(op, [context.of(op.args[0])])
 
 
-@RULES.of("Attention Experts")
+@RULES.of("Attention Experts StateOperator")
 def by_shape(context: Context, op: Op) -> None:
     context.keep(op, [axes_of(shape) for shape in context.result_shapes(op)])
 

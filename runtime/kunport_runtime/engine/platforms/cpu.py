@@ -9,6 +9,7 @@ from vllm.platforms import cpu as vllm_cpu
 from kunport_runtime.devices.cpu import CpuDevice
 from kunport_runtime.engine.platforms.common import KunportPlatform
 from kunport_runtime.engine.platforms.patches import nothing_cached_without_accelerator
+from kunport_runtime.engine.states.declared import is_stateful
 from kunport_runtime.errors import KunportRuntimeError
 
 nothing_cached_without_accelerator()
@@ -34,11 +35,11 @@ class CpuPlatform(KunportPlatform, vllm_cpu.CpuPlatform):
     @classmethod
     def check_and_update_config(cls, vllm_config: Any) -> None:
         model = vllm_config.model_config
-        if model is not None and model.has_inner_state:
+        if model is not None and model.has_inner_state and not is_stateful(model):
             # vLLM's layers with a state ask `is_cpu()` and would take Triton kernels, which a CPU has not.
             raise KunportRuntimeError(
-                f"{model.architecture} keeps a recurrent state, which kunport does not serve on the CPU yet.",
-                "Run vLLM without kunport for this model: unset KUNPORT_DEVICE.",
+                f"vLLM's own {model.architecture} keeps a recurrent state, which kunport does not serve on the CPU.",
+                "Serve an adapter of the model (kunport port), or run vLLM without kunport: unset KUNPORT_DEVICE.",
             )
         super().check_and_update_config(vllm_config)
 

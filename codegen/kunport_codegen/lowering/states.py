@@ -1,0 +1,56 @@
+"""Operators with a state of each sequence: a layer of the runtime for each, which keeps it."""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import Scalar
+from kunport_codegen.facts import StateOperator
+from kunport_codegen.lowering.errors import Refusal
+from kunport_codegen.lowering.flow import Flow, Op, parent
+from kunport_codegen.lowering.members import Member, Prefix, Value
+
+# Operator -> the runtime's layer, and what that is called in a module where it has no parameters and so no name.
+LAYERS = {
+    "short_convolution": ("ShortConvolution", "convolution"),
+    "mamba1_scan": ("Mamba1Scan", "scan"),
+    "mamba2_scan": ("Mamba2Scan", "scan"),
+    "gated_delta_rule": ("GatedDeltaRule", "memory"),
+    "linear_attention": ("LinearAttention", "memory"),
+    "mlstm": ("MatrixLstm", "memory"),
+    "rg_lru": ("RgLru", "recurrence"),
+    "rwkv": ("Rwkv", "recurrence"),
+}
+FACTORIES = frozenset(factory for factory, _ in LAYERS.values())
+
+
+def place_states(flow: Flow) -> None:
+    """Make each recognised state operator a call of its layer."""
+    placed: list[Op] = []
+    for op in flow.ops:
+        if op.name != "StateOperator":
+            placed.append(op)
+            continue
+        fact: StateOperator = op.fact
+        call = flow.call(op, _member(flow, op), (), op.results)
+        call.args, call.kwargs = (tuple(op.kwargs.values()), {}) if len(op.kwargs) == 1 else ((), op.kwargs)
+        placed.append(call)
+        reason = "a state of each sequence is not split"
+        if not any(known.reason == reason for known in flow.whole):
+            flow.whole.append(Refusal(op.where, LAYERS[fact.kind][0], reason))
+    flow.ops = placed
+
+
+def _member(flow: Flow, op: Op) -> Member:
+    fact: StateOperator = op.fact
+    factory, name = LAYERS[fact.kind]
+    path = parent(fact.weight) if fact.weight is not None else f"{op.owner}.{name}"
+    module = flow.graph.modules.get(path)
+    has_bias = module.attributes.get("bias") if module is not None and module.leaf is not None else None
+    kwargs: dict[str, Value] = {}
+    if isinstance(has_bias, Scalar):
+        kwargs["bias"] = has_bias
+    elif fact.bias is not None:
+        kwargs["bias"] = True
+    kwargs |= fact.options
+    kwargs["prefix"] = Prefix(path.rpartition(".")[2])
+    sources = [path] if fact.weight is not None else []
+    return Member(path, factory, list(fact.sizes.values()), kwargs, op.where, sources=sources)

@@ -1,0 +1,47 @@
+"""What a model whose layers keep states tells vLLM, before any of its layers is made."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from vllm.config import VllmConfig
+
+from kunport_runtime.engine.states.state import State
+from kunport_runtime.errors import KunportRuntimeError
+
+
+class StatefulModel:
+    """Mixed into a model class; `states` says what one decoder layer keeps, in the order of its layers.
+
+    vLLM takes every such model for a hybrid one, with attention or without: it then gives states and keys pages of one
+    size.
+    """
+
+    has_inner_state: ClassVar[bool] = True
+    is_hybrid: ClassVar[bool] = True
+
+    @classmethod
+    def states(cls, config: Any) -> tuple[State, ...]:
+        """The states of a decoder layer under a configuration."""
+        raise NotImplementedError
+
+    @classmethod
+    def get_mamba_state_shape_from_config(cls, vllm_config: VllmConfig) -> tuple[tuple[int, ...], ...]:
+        return tuple(state.shape for state in cls.states(vllm_config.model_config.hf_config))
+
+    @classmethod
+    def get_mamba_state_dtype_from_config(cls, vllm_config: VllmConfig) -> tuple[torch.dtype, ...]:
+        return tuple(state.dtype(vllm_config) for state in cls.states(vllm_config.model_config.hf_config))
+
+    @classmethod
+    def get_mamba_state_copy_func(cls) -> tuple[Any, ...]:
+        """Asked for where a prefix is to be taken from another request.
+
+        Raises:
+            KunportRuntimeError: always.
+        """
+        raise KunportRuntimeError(
+            "A recurrent state is not taken over from another request with the same beginning.",
+            "Start without --enable-prefix-caching.",
+        )
