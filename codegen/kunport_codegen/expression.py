@@ -113,6 +113,9 @@ def apply(op: str, *operands: Plain | Scalar) -> Plain | Scalar:
         Exception: whatever the operator raises on these values (a division by zero, say).
     """
     value: Plain = OPERATORS[op][2](*(unwrap(operand) for operand in operands))
+    if op == "neg" and isinstance(operands[0], Scalar) and operands[0].expr.op == "neg":
+        (positive,) = operands[0].expr.args
+        return Scalar(value, positive if isinstance(positive, Expr) else const(positive))
     if any(isinstance(operand, Scalar) for operand in operands):
         return Scalar(value, Expr(op, tuple(expr_of(operand) for operand in operands)))
     return value

@@ -10,6 +10,8 @@ from kunport_model_adapters.errors import AdapterError
 from kunport_model_adapters.manifest import MANIFEST, Manifest, read_manifest
 from kunport_model_adapters.registry import VARIABLE
 
+SHIPPED = Path(__file__).with_name("shipped")
+
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
@@ -41,6 +43,14 @@ def find_adapters(path: str) -> list[Adapter]:
                 f"Name only one of them in {VARIABLE}.",
             )
     return list(found.values())
+
+
+def shipped_adapters() -> list[Adapter]:
+    """The adapters that kunport comes with, by model type."""
+    return [
+        Adapter(folder, read_manifest(folder))
+        for folder in sorted(manifest.parent for manifest in SHIPPED.glob(f"*/{MANIFEST}"))
+    ]
 
 
 def _adapter_folders(entry: Path) -> list[Path]:

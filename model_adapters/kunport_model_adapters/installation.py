@@ -18,9 +18,9 @@ from typing import Any
 import vllm
 from vllm import ModelRegistry
 from vllm.logger import init_logger
-from vllm.model_executor.models.registry import _ModelInfo
+from vllm.model_executor.models.registry import _LazyRegisteredModel, _ModelInfo
 
-from kunport_model_adapters.discovery import Adapter, find_adapters
+from kunport_model_adapters.discovery import Adapter, find_adapters, shipped_adapters
 
 PACKAGE = "kunport_adapters"
 
@@ -47,16 +47,34 @@ class Registered:
         return getattr(importlib.import_module(self.module), self.name)
 
 
-def install_all(path: str) -> list[Adapter]:
-    """Install every adapter of a search path.
+def install_all(path: str, shipped: str = "none") -> list[Adapter]:
+    """Install every adapter of a search path, and the shipped ones that none of it is for.
+
+    Args:
+        path: see `find_adapters`.
+        shipped: "none", "all", or "new": those for whose architecture vLLM has no class of its own.
 
     Raises:
         AdapterError: see `find_adapters`.
     """
     adapters = find_adapters(path)
+    if shipped != "none":
+        named = {adapter.manifest.architecture for adapter in adapters}
+        adapters += [
+            adapter
+            for adapter in shipped_adapters()
+            if adapter.manifest.architecture not in named
+            and (shipped == "all" or not is_native(adapter.manifest.architecture))
+        ]
     for adapter in adapters:
         install(adapter)
     return adapters
+
+
+def is_native(architecture: str) -> bool:
+    """Whether vLLM has a class of its own for an architecture, other than its backend for all of Transformers."""
+    known = ModelRegistry.models.get(architecture)
+    return isinstance(known, _LazyRegisteredModel) and not known.module_name.endswith(".transformers")
 
 
 def install(adapter: Adapter) -> None:

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from kunport.native_architectures import native_architectures
 from kunport_model_adapters import installation
+from kunport_model_adapters.discovery import shipped_adapters
 from kunport_model_adapters.errors import AdapterError
 from kunport_model_adapters.registry import register
 from vllm import ModelRegistry
@@ -78,3 +80,34 @@ def test_another_version_of_vllm_is_said(registered, tmp_path, monkeypatch, made
     (tmp_path / "llama.py").touch()
     registered(tmp_path)
     assert warnings == [f"The adapter in {tmp_path} was made for vLLM {made_for}; this is 0.32.0+cpu."] * warned
+
+
+def test_shipped_adapters_leave_vllms_own_classes_and_the_users_adapters_alone(monkeypatch, registry):
+    before = dict(registry.models)
+    monkeypatch.setenv("KUNPORT_SHIPPED_ADAPTERS", "new")
+    monkeypatch.setenv("KUNPORT_ADAPTER_PATH", str(FIXTURES))
+    register()
+    assert inspect.getfile(registry.models["Olmo2ForCausalLM"].load_model_cls()).startswith(str(FIXTURES))
+    assert "/shipped/gpt_neox/" in inspect.getfile(registry.models["GPTNeoXForCausalLM"].load_model_cls())
+    changed = {name for name, known in registry.models.items() if before.get(name) is not known}
+    native = native_architectures()
+    assert changed - {"LlamaForCausalLM", "Olmo2ForCausalLM"} == {
+        adapter.manifest.architecture for adapter in shipped_adapters()
+    } - native - {"Olmo2ForCausalLM"}
+
+
+def test_all_of_them_take_the_place_of_vllms_own_classes(monkeypatch, registry):
+    [adapter, *_] = shipped_adapters()
+    native = registry.models["LlamaForCausalLM"]
+    monkeypatch.setitem(registry.models, adapter.manifest.architecture, native)
+    monkeypatch.delenv("KUNPORT_ADAPTER_PATH", raising=False)
+    for choice in ("new", "all"):
+        monkeypatch.setenv("KUNPORT_SHIPPED_ADAPTERS", choice)
+        register()
+        assert (registry.models[adapter.manifest.architecture] is native) == (choice == "new")
+
+
+def test_native_architectures_are_read_as_vllm_has_them(registry):
+    assert native_architectures() == {
+        name for name, known in registry.models.items() if not known.module_name.endswith(".transformers")
+    }
