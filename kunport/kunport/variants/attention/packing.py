@@ -53,7 +53,8 @@ def _apart(site: Site, weights: set[str]) -> bool:
         if places is None:
             return False
         mine = [at for at, each in enumerate(way.projections) if each.weight in weights]
-        found.append(set(places.columns[np.isin(places.sources, mine)].tolist()))
+        used = np.bincount(places.columns[np.isin(places.sources, mine)])
+        found.append(set(np.flatnonzero(used).tolist()))
     return not found[0] & found[1]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Node, Ref
 from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
 from kunport_codegen.recognition.rules import Array
+from kunport_codegen.recognition.spelling import spelled
 
 from kunport.variants.model import Model
 
@@ -75,29 +76,65 @@ def follow(model: Model, wanted: int, sources: Iterable[int], same: Mapping[int,
         same: id -> id of the tensor whose elements it holds at the same places.
     """
     nodes = model.index.nodes
-    aliases: MutableMapping[int, Node] = {}
-    for output, held in same.items():
-        node = nodes[output]
-        aliases[output] = Node(output, "to", (Ref(held), None), {}, node.shape, node.dtype, node.frame, node.where)
+    names = {source: ("source", at) for at, source in enumerate(sources)}
+    shapes = [tuple(unwrap(size) for size in nodes[source].shape or ()) for source in names]
+    if not all(shape and all(type(size) is int for size in shape) for shape in shapes):
+        return None
+    between = _between(model, wanted, names.keys(), same)
+    # Where layers are spelled the same, elements are followed in one of them; a spelling leaves out what loops do.
+    loops = any(node.body is not None for node in between)
+    spelling = wanted if loops else (tuple(shapes), names.get(wanted), spelled(model.index, between, names))
+    read = ChainMap({node.id: node for node in between}, nodes)
+    found = model.index.once(
+        ("places", spelling), lambda: _followed(read, wanted, dict(zip(names, shapes, strict=True)))
+    )
+    if found is None:
+        return None
+    moves = frozenset(node.id for node in between if node.op in _MOVES)
+    return Places(*found, moves)
+
+
+def _between(model: Model, wanted: int, sources: Collection[int], same: Mapping[int, int]) -> list[Node]:
+    """The operators that make a tensor of some others, in order; one of ``same`` only holds its other tensor."""
+    nodes = model.index.nodes
+    found: dict[int, Node] = {}
+    pending = [wanted]
+    while pending:
+        current = pending.pop()
+        if current in sources or current in found or current not in nodes:
+            continue
+        node = nodes[current]
+        if current in same:
+            held = (Ref(same[current]), None)
+            node = Node(current, "to", held, {}, node.shape, node.dtype, node.frame, node.where)
+        found[current] = node
+        pending.extend(model.reads(node) if current not in same else [same[current]])
+        pending.extend(
+            before.id for _, before, _ in (node.body.carried if node.body else ()) if isinstance(before, Ref)
+        )
+    return sorted(found.values(), key=lambda node: model.index.order[node.id])
+
+
+def _followed(
+    nodes: Mapping[int, Node], wanted: int, sources: Mapping[int, tuple[int, ...]]
+) -> tuple[Array, Array, Array] | None:
+    """The rows, columns and sources of `Places`; ``sources`` are ids with their shapes."""
     known: dict[int, Array] = {}
-    widths, starts = [], [0]
-    for source in sources:
-        shape = [unwrap(size) for size in nodes[source].shape or ()]
-        if not shape or not all(type(size) is int for size in shape):
-            return None
+    starts = [0]
+    for source, shape in sources.items():
         known[source] = np.arange(starts[-1], starts[-1] + math.prod(shape)).reshape(shape)
         starts.append(starts[-1] + math.prod(shape))
-        widths.append(shape[-1])
-    given = set(known)
     try:
-        numbers = np.asarray(evaluate(ChainMap(aliases, nodes), wanted, known))
+        numbers = np.asarray(evaluate(nodes, wanted, known))
     except (UnevaluableError, IndexError, MemoryError):
         return None
     # Arithmetic on the way makes numbers of no element.
-    if np.iscomplexobj(numbers) or not np.all((numbers >= 0) & (numbers < starts[-1]) & (numbers == np.floor(numbers))):
+    if np.iscomplexobj(numbers) or not np.all((numbers >= 0) & (numbers < starts[-1])):
         return None
-    origin = np.searchsorted(starts, numbers, side="right") - 1
-    inside, width = numbers - np.asarray(starts)[origin], np.asarray(widths)[origin]
-    moved = (nodes[each] for each in known if each in nodes and each not in given and each not in same)
-    through = frozenset(node.id for node in moved if node.op in _MOVES)
-    return Places(inside // width, inside % width, origin, through)
+    if numbers.dtype.kind not in "iu" and not np.array_equal(numbers, np.floor(numbers)):
+        return None
+    widths = np.asarray([shape[-1] for shape in sources.values()])
+    if len(widths) == 1:
+        return *np.divmod(numbers, widths[0]), np.zeros(numbers.shape, np.intp)
+    origin = np.searchsorted(np.asarray(starts), numbers, side="right") - 1
+    return *np.divmod(numbers - np.asarray(starts)[origin], widths[origin]), origin
