@@ -131,10 +131,10 @@ def _followed(
     # Arithmetic on the way makes numbers of no element.
     if np.iscomplexobj(numbers) or not np.all((numbers >= 0) & (numbers < starts[-1])):
         return None
-    if numbers.dtype.kind not in "iu" and not np.array_equal(numbers, np.floor(numbers)):
+    if not np.array_equal(numbers, whole := numbers.astype(np.intp, copy=False)):
         return None
     widths = np.asarray([shape[-1] for shape in sources.values()])
     if len(widths) == 1:
-        return *np.divmod(numbers, widths[0]), np.zeros(numbers.shape, np.intp)
-    origin = np.searchsorted(np.asarray(starts), numbers, side="right") - 1
-    return *np.divmod(numbers - np.asarray(starts)[origin], widths[origin]), origin
+        return *np.divmod(whole, widths[0]), np.zeros(whole.shape, np.intp)
+    origin = np.searchsorted(np.asarray(starts), whole, side="right") - 1
+    return *np.divmod(whole - np.asarray(starts)[origin], widths[origin]), origin
