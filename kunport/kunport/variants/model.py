@@ -54,7 +54,7 @@ _NORMALISING = frozenset(
 
 
 # Fields that count layers: what is decided on them is where a layer stands.
-COUNTS = frozenset(("num_hidden_layers", "n_layer", "num_layers", "n_layers", "depth"))
+_COUNTS = re.compile(r"((num|n|number_of)_)?((hidden|decoder|transformer)_)?(layers?|blocks?)|depth")
 
 
 class Model:
@@ -156,7 +156,13 @@ class Model:
     def decided_at(self, where: Location, name: str = "") -> set[str]:
         """Fields on whose values it was decided that a line runs, and uses a name that it would not use else."""
         found = (each for each in self._choices.get(where.file, ()) if each.first <= where.line <= each.last)
-        return {field for each in found if name not in each.either for field in each.fields} - COUNTS
+        return {
+            field for each in found if name not in each.either for field in each.fields if not self.counts_layers(field)
+        }
+
+    def counts_layers(self, field: str) -> bool:
+        """Whether a field is a number of layers by its name."""
+        return _COUNTS.fullmatch(field) is not None and isinstance(self.graph.config.get(field), int)
 
     @cached_property
     def _choices(self) -> dict[str, list[Choice]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from kunport_codegen.expression import unwrap
+from kunport_codegen.expression import Scalar, unwrap
 from kunport_codegen.facts import Attention, Norm, Number, Rope
 from kunport_codegen.graph import Frame, Node, Ref, refs
 from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
@@ -105,6 +105,16 @@ def adds_bias(model: Model, node: Node) -> bool:
         return False
     added = [model.index.producer(arg) for arg in user.args if model.parameter(arg) is not None]
     return any(each is not None and math.prod(sizes(each) or ()) == unwrap(node.shape[-1]) for each in added)
+
+
+def bias_sources(model: Model, projections: Iterable[Projection], switches: str) -> tuple[str, list[Scalar]]:
+    """What says whether projections have a bias, as `Model.fact` takes it.
+
+    Torch's own linear layers hold the flag. For others it is a decision on a field that the pattern finds.
+    """
+    owners = [model.graph.modules.get(each.owner) for each in projections]
+    held = [owner.attributes.get("has_bias", "") for owner in owners if owner is not None]
+    return switches if "" in held else "", [each for each in held if isinstance(each, Scalar)]
 
 
 def walk_back(layer: Layer, start: int, ends: set[int] | None = None) -> Way:

@@ -9,7 +9,7 @@ from kunport_codegen.facts import Norm, Number
 from kunport_codegen.graph import Location, Node, Ref
 
 from kunport.variants.entry import entry
-from kunport.variants.fact import Fact
+from kunport.variants.fact import Fact, depending
 from kunport.variants.model import VIEWS, Model
 from kunport.variants.stream import scaled
 
@@ -19,15 +19,15 @@ class Embedded:
     """What the first layer reads.
 
     ``tokens`` is the look-up by token ids, ``factors`` what its result is multiplied by, ``norms`` what normalises it;
-    ``positions`` the node that makes positions and how; ``unknown`` a node that is not understood; ``explained`` the
-    ids of the look-ups, the factors and the additions of positions,
-    ``by_position`` those of look-ups by position.
+    ``positions`` how positions are made, where, and the frame of that; ``unknown`` a node that is not understood;
+    ``explained`` the ids of the look-ups, the factors and the additions of positions, ``by_position`` those of look-ups
+    by position.
     """
 
     tokens: Node | None
     factors: list[tuple[Number, Location]]
     norms: list[Norm]
-    positions: tuple[str, Location] | None
+    positions: tuple[str, Location, int] | None
     unknown: Node | None
     explained: set[int] = field(default_factory=set)
     by_position: set[int] = field(default_factory=set)
@@ -57,12 +57,13 @@ def _read(model: Model) -> Embedded:
                 found.explained.add(node.id)
                 found.by_position.add(node.id)
                 computed = model.index.constant(node.args[1].id)
-                found.positions = "sinusoidal" if computed else "learned", node.where
+                found.positions = "sinusoidal" if computed else "learned", node.where, node.frame
         elif node.op in ("cos", "sin") and found.positions is None:
-            found.positions = "sinusoidal", node.where
+            found.positions = "sinusoidal", node.where, node.frame
         elif node.op == "add" and found.tokens is not None and (kind := _added(model, node, found)) is not None:
-            found.positions = found.positions or (kind, node.where)
+            found.positions = found.positions or (kind, node.where, node.frame)
             found.explained.add(node.id)
+            found.explained.update(each for each in model.reads(node) if _first_rows(model, model.index.nodes[each]))
         elif (product := scaled(model, node)) is not None and _holds_tokens(found, product[0]):
             found.factors.append((product[1], node.where))
             found.explained.add(node.id)
@@ -85,6 +86,16 @@ def _added(model: Model, node: Node, found: Embedded) -> str | None:
     return None
 
 
+def _first_rows(model: Model, node: Node) -> bool:
+    """Whether a tensor is the first rows of a parameter: positions without a look-up."""
+    if node.op != "getitem" or model.parameter(node.args[0]) is None:
+        return False
+    items = node.args[1] if isinstance(node.args[1], list | tuple) else (node.args[1],)
+    slices = [each for each in items if isinstance(each, slice)]
+    whole = len(slices) == len(items) - items.count(Ellipsis)
+    return whole and all(unwrap(each.start) in (None, 0) and unwrap(each.step) in (None, 1) for each in slices)
+
+
 def _by_tokens(model: Model, node: Node) -> bool:
     """Whether a look-up is by the token ids themselves, not by positions counted from them."""
     ids = model.index.ancestors(node.args[0].id)
@@ -102,7 +113,11 @@ def embedded_positions(model: Model) -> Fact:
     where = found.tokens.where if found.tokens is not None else model.graph.modules[""].where
     if found.unknown is not None:
         return model.opaque(found.unknown)
-    return model.fact(*found.positions, r"positions?$") if found.positions is not None else Fact(None, where)
+    if found.positions is None:
+        return Fact(None, where)
+    kind, where, frame = found.positions
+    stated = {"": model.fact(kind, where, r"positions?$")}
+    return depending(stated, model.chosen(frame))[""]
 
 
 def embedding_scale(model: Model) -> Fact:

@@ -6,12 +6,11 @@ that reads the combined heads.
 
 from __future__ import annotations
 
-from kunport_codegen.expression import Scalar
-
-from kunport.variants.paths import Projection, Site
+from kunport.variants.paths import Site, bias_sources
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "attention.bias"
+_SWITCHES = r"^(?!.*(mlp|ffn|ff_|fc_|head)).*bias"
 
 
 def read(site: Site) -> Found:
@@ -28,13 +27,9 @@ def read(site: Site) -> Found:
     projections += site.onward.projections
     if not projections:
         return
-    sources = [model.graph.modules[each.owner].attributes.get("has_bias") for each in projections if _known(site, each)]
     where = next((each.node.where for each in projections if each.bias), projections[0].node.where)
-    yield KEY, model.fact(sorted(found), where, "", *[each for each in sources if isinstance(each, Scalar)])
-
-
-def _known(site: Site, projection: Projection) -> bool:
-    return projection.owner in site.layer.model.graph.modules
+    switches, sources = bias_sources(model, projections, _SWITCHES)
+    yield KEY, model.fact(sorted(found), where, switches, *sources)
 
 
 VARIANT = Variant(

@@ -12,6 +12,8 @@ from kunport.variants.model import Model
 from kunport.variants.tokens import embedded
 from kunport.variants.variant import Example, Found, Variant
 
+_SWITCHES = r"(^|[._])(un)?tied?(_|$)|weight_tying|share_(emb|in|out|weight|head)"
+
 
 def read(model: Model) -> Found:
     """Both; opaque where the logits come from no product with a parameter."""
@@ -23,7 +25,7 @@ def read(model: Model) -> Found:
     tokens = embedded(model).tokens
     weight = model.parameter(tokens.args[1]) if tokens is not None else None
     shared = dict(model.graph.tied).get(found.head.weight) is not None or found.head.weight == weight
-    tied = model.fact(shared, model.graph.modules[""].where, r"tie_")  # whatever line multiplies by it
+    tied = model.fact(shared, model.graph.modules[""].where, _SWITCHES)  # whatever line multiplies by it
     yield "head.tied", replace(tied, where=found.where)
     module = model.graph.modules.get(found.head.owner)
     source = module.attributes.get("has_bias") if module is not None else None

@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-from kunport_codegen.expression import Scalar
 from kunport_codegen.graph import Location
 
 from kunport.variants.claims import applies_parameter, unexplained
 from kunport.variants.fact import depending
 from kunport.variants.feedforward import MLP, hidden_mlp, mlps
 from kunport.variants.model import Layer
+from kunport.variants.paths import bias_sources
 from kunport.variants.variant import ABSENT, Example, Found, Variant
 
 KEYS = {
@@ -24,6 +24,8 @@ KEYS = {
     "mlp.bias": "true or false",
     "mlp.size": "elements between the projections",
 }
+
+_BIAS_SWITCHES = r"^(?!.*(att|qkv|head)).*bias"
 
 
 def read(layer: Layer) -> Found:
@@ -49,7 +51,8 @@ def _keys(layer: Layer, found: MLP) -> Found:
     yield "mlp.activation", model.fact(found.fact.name, where, r"act(ivation)?(_fn|_func(tion)?)?$|hidden_act")
     if found.gated:
         yield "mlp.packing", model.fact("fused" if found.fused else "separate", where)
-    yield "mlp.bias", model.fact(any(each.bias for each in found.projections), where, "", *_sources(layer, found))
+    switches, sources = bias_sources(model, found.projections, _BIAS_SWITCHES)
+    yield "mlp.bias", model.fact(any(each.bias for each in found.projections), where, switches, *sources)
     yield "mlp.size", model.fact(found.size, where)
 
 
@@ -64,12 +67,6 @@ def _holder(layer: Layer, found: MLP) -> int:
     frame = layer.model.graph.frames[found.fact.frame]
     leaf = frame.kind == "module" and not layer.model.graph.modules[frame.path].children
     return frame.parent if leaf and frame.parent is not None else frame.id
-
-
-def _sources(layer: Layer, found: MLP) -> list[Scalar]:
-    modules = layer.model.graph.modules
-    held = [modules[each.owner].attributes.get("has_bias") for each in found.projections if each.owner in modules]
-    return [each for each in held if isinstance(each, Scalar)]
 
 
 VARIANT = Variant(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kunport_codegen.expression import fields_of
 
 from kunport.variants.fact import Fact
-from kunport.variants.model import COUNTS, Model
+from kunport.variants.model import Model
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "layers"
@@ -24,7 +24,7 @@ def read(model: Model) -> Found:
     first = model.layers[0]
     count = sum(layer.stack == first.stack for layer in model.layers)
     config = model.graph.config
-    fields = [name for name in sorted(COUNTS) if config.get(name) == count]
+    fields = [name for name in sorted(config) if model.counts_layers(name) and config[name] == count]
     indexed = sorted({field.partition("[")[0] for guard in model.graph.guards for field in fields_of(guard.expr)})
     fields += [name for name in indexed if isinstance(held := config.get(name), list) and len(held) == count]
     yield KEY, Fact(count, first.frame.where, tuple(fields[:1]))

@@ -6,8 +6,9 @@ rule), `linear`, `rg_lru`, `rwkv`, `mlstm`: the state of the mixer of that name.
 
 from __future__ import annotations
 
+from kunport.variants.attention import kind
 from kunport.variants.attention.kind import hidden_mixing
-from kunport.variants.fact import Fact
+from kunport.variants.fact import Fact, depending
 from kunport.variants.model import Layer, Model
 from kunport.variants.variant import Example, Found, Variant
 
@@ -37,13 +38,16 @@ def read(model: Model) -> Found:
         if hidden := hidden_mixing(layer):
             yield KEY, model.opaque(hidden[0])
             return
-        states.update(_of(layer))
+        states |= _of(layer)
         for mixer in layer.facts.get("Mixer", []):
             if mixer.kind not in _STATES:
                 yield KEY, Fact(None, mixer.where, reason=f"{mixer.where}: the state of {mixer.kind} has no name here")
                 return
             where = min(where, mixer.where, key=str)
-    yield KEY, model.fact(sorted(states), where)
+    alike = all(_of(layer) == states for layer in model.layers)  # however their bodies are chosen
+    kinds = [] if alike else [dict(kind.read(layer))[kind.KEY] for layer in model.layers]
+    fields = [field for each in kinds for field in each.fields]
+    yield from depending({KEY: model.fact(sorted(states), where)}, fields).items()
 
 
 def _of(layer: Layer) -> set[str]:
