@@ -69,7 +69,3 @@ def test_rows_are_followed_through_views_and_buffers(tmp_path, moves, packing):
     (kind,) = read_facts(kunport.analyze(tmp_path).graph).kinds
     assert kind.layers == (0, 1, 2, 3)
     assert kind.facts["attention.packing"].value == packing
-        [True, True],
-        [True, False],
-        [False, False],
-    )
