@@ -17,6 +17,9 @@ test: $(VENV)/ready ## Format, lint, types, import contracts, all tests, coverag
 check: $(VENV)/ready ## The fast part of `make test`: no engine
 	PYTHON=$(BIN)/python tools/test.sh --fast
 
+corpus: $(VENV)/ready ## Every architecture through the real engine, as a table (half an hour)
+	$(BIN)/python -m kunport.corpus adapters
+
 format: $(VENV)/ready ## Rewrite the code in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -37,5 +40,5 @@ $(VENV)/ready: requirements/lock.txt pyproject.toml
 	printf '%s\n' $(addprefix $(CURDIR)/,$(ROOTS)) > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/kunport-sources.pth"
 	touch $@
 
-.PHONY: help demo test check format install clean
+.PHONY: help demo test check corpus format install clean
 .DEFAULT_GOAL := help

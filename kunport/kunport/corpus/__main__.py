@@ -1,10 +1,12 @@
-"""Sweeps over the corpus: ``python -m kunport.corpus graphs|unknowns [--sample] [CASE ...]``."""
+"""Sweeps over the corpus: ``python -m kunport.corpus graphs|unknowns|adapters [--sample] [CASE ...]``."""
 
 from __future__ import annotations
 
 import argparse
 import gc
 import sys
+import tempfile
+from pathlib import Path
 
 from kunport.tiny_models import cases, find_case
 
@@ -22,7 +24,9 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     graphs = commands.add_parser("graphs", help="run graphs and models, and compare their logits")
     unknowns = commands.add_parser("unknowns", help="count what is not understood of every architecture")
-    for command in (graphs, unknowns):
+    adapters = commands.add_parser("adapters", help="generate adapters, and run them in the real engine")
+    adapters.add_argument("--output", type=Path, metavar="DIR", help="keep adapters, checkpoints and reports there")
+    for command in (graphs, unknowns, adapters):
         command.add_argument("case", nargs="*", help="a model type, a variant or an architecture (default: every case)")
         command.add_argument("--sample", action="store_true", help=f"only {', '.join(SAMPLE)}")
     unknowns.add_argument("--tiny", action="store_true", help="of the tiny models, not the classes' own defaults")
@@ -30,6 +34,8 @@ def main(arguments: list[str]) -> int:
     names = [str(find_case(name)) for name in (SAMPLE if options.sample else options.case)]
     if options.command == "unknowns":
         return count(names or [str(case) for case in cases() if not case.tag], tiny=options.tiny)
+    if options.command == "adapters":
+        return port_all(names or [str(case) for case in cases()], options.output)
     return sweep(names or [str(case) for case in cases()])
 
 
@@ -47,6 +53,24 @@ def count(names: list[str], *, tiny: bool) -> int:
         print(shares[-1], flush=True)
     print(unknowns.total(shares))
     return 0
+
+
+def port_all(names: list[str], output: Path | None) -> int:
+    """Port each case into a folder of its own; 1 where one was said to run and did not run right."""
+    from kunport.cli.terminal import quiet_libraries
+    from kunport.corpus import adapters
+    from kunport.validation.processes.warm import warm
+
+    quiet_libraries()
+    rows: list[adapters.Row] = []
+    print(adapters.HEADER)
+    with tempfile.TemporaryDirectory(prefix="kunport-") as temporary, warm():
+        for name in names:
+            folder = (output or Path(temporary)) / name.replace(":", "-")
+            rows.append(adapters.port(name, folder))
+            print(rows[-1], flush=True)
+    print(adapters.total(rows))
+    return int(any(row.verdict == adapters.WRONG for row in rows))
 
 
 def sweep(names: list[str]) -> int:
