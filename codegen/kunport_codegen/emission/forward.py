@@ -17,6 +17,8 @@ from kunport_codegen.lowering.structure import LEAVES
 # Writes a size or constant with an expression on the configuration: the attribute that the constructor keeps it in.
 Attribute = Callable[[Expr], str]
 
+_MODEL = DType("model")
+
 
 class Forward:
     """Writes the statements of one forward method.
@@ -52,10 +54,16 @@ class Forward:
         self.constant = constant_name
         tensors = [name for value, name in inputs.items() if value != POSITIONS]
         self.names = Names(hints, tensors[0] if tensors else "hidden_states")
-        typed = [name for value, name in inputs.items() if (dtype := dtypes.get(value)) and dtype.name == "model"]
-        self.model_dtype = f"{typed[0]}.dtype" if typed else "torch.get_default_dtype()"
+        self.dtypes = dtypes
         for value, name in inputs.items():
             self.names.bind(value, name)
+
+    @property
+    def model_dtype(self) -> str:
+        """The model's dtype, as that of something that has a name at this place."""
+        typed = (name for value, name in self.names.bound.items() if self.dtypes.get(value) == _MODEL)
+        name = next(typed, None)
+        return f"{name}.dtype" if name is not None else "torch.get_default_dtype()"
 
     def lines(self) -> list[str]:
         """Every statement, then the return."""

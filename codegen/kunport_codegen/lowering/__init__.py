@@ -8,7 +8,7 @@ The passes run in this order on a `Flow`, each in a file of its own, one after a
 4. ``head``, ``embedding``: the ends of the model.
 5. ``projections``, ``gated``, ``parallel``: linear layers, packed and split over ranks.
 6. ``norms``, ``rotary``, ``attention``, ``experts``, ``states``: the engine's layers.
-7. ``residual``: additions move into the norms after them.
+7. ``widening``, ``residual``: the stream between layers; additions move into the norms after them.
 8. ``structure``, ``layers``, ``sharing``: classes, one for all layers, one for all modules of a source class.
 9. ``weights``, ``guards``: how a checkpoint is loaded, and which are refused.
 

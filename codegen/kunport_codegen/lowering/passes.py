@@ -27,11 +27,12 @@ from kunport_codegen.lowering.residual import thread_residual
 from kunport_codegen.lowering.rotary import place_ropes
 from kunport_codegen.lowering.sharing import share_classes
 from kunport_codegen.lowering.splits import splits
-from kunport_codegen.lowering.states import place_states
+from kunport_codegen.lowering.states import fold_step_biases, place_states
 from kunport_codegen.lowering.structure import Body, build, steps_of
 from kunport_codegen.lowering.tokens import flatten_tokens
 from kunport_codegen.lowering.views import cancel_views, flatten_heads
 from kunport_codegen.lowering.weights import WeightMap, WeightMapError, weight_map
+from kunport_codegen.lowering.widening import widen_stream
 from kunport_codegen.lowering.written import join_written
 
 
@@ -47,6 +48,7 @@ def lower(graph: Graph, facts: Facts) -> LoweredModel:
     flatten_tokens(flow)
     _settled(flow)
     flatten_heads(flow)
+    fold_step_biases(flow)
     head = place_head(flow)
     place_embeddings(flow)
     pack_projections(flow)
@@ -60,6 +62,7 @@ def lower(graph: Graph, facts: Facts) -> LoweredModel:
     place_states(flow)
     cancel_views(flow)
     _settled(flow)
+    widen_stream(flow)
     thread_residual(flow)
     members = [op.member for op in flow.ops if op.name == "call" and op.member is not None]
     raw = [op.args[0] for op in flow.ops if op.name == "parameter"]

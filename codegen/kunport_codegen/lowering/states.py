@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kunport_codegen.expression import Scalar
 from kunport_codegen.facts import StateOperator
+from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.flow import Flow, Op, parent
 from kunport_codegen.lowering.members import Member, Prefix, Value
@@ -39,12 +40,31 @@ def place_states(flow: Flow) -> None:
     flow.ops = placed
 
 
+def fold_step_biases(flow: Flow) -> None:
+    """Where a scan adds to its step the bias of the linear layer that made it, that layer adds it."""
+    producers, users = flow.producers(), flow.users()
+    for op in flow.ops:
+        if op.name != "StateOperator" or not {"dt", "dt_bias"} <= op.kwargs.keys():
+            continue
+        step, bias = (producers.get(op.kwargs[name].id) for name in ("dt", "dt_bias"))
+        if step is None or step.name != "linear" or bias is None or users[step.results[0]] != [op]:
+            continue
+        weight = producers.get(step.args[1].id) if isinstance(step.args[1], Ref) else None
+        alone = len(step.args) == 2 or step.args[2] is None
+        if not alone or weight is None or {weight.name, bias.name} != {"parameter"}:
+            continue
+        if parent(weight.args[0]) == parent(bias.args[0]):
+            step.args = (*step.args[:2], op.kwargs["dt_bias"])
+            op.kwargs = {name: value for name, value in op.kwargs.items() if name != "dt_bias"}
+    flow.settle()
+
+
 def _member(flow: Flow, op: Op) -> Member:
     fact: StateOperator = op.fact
     factory, name = LAYERS[fact.kind]
     path = parent(fact.weight) if fact.weight is not None else f"{op.owner}.{name}"
     module = flow.graph.modules.get(path)
-    has_bias = module.attributes.get("bias") if module is not None and module.leaf is not None else None
+    has_bias = module.attributes.get("has_bias") if module is not None and module.leaf is not None else None
     kwargs: dict[str, Value] = {}
     if isinstance(has_bias, Scalar):
         kwargs["bias"] = has_bias

@@ -93,14 +93,16 @@ def _is_container(flow: Flow, path: str) -> bool:
 
 
 def _dissolve(flow: Flow) -> None:
-    """A module that does one step of arithmetic, or is a table with something around it, is done where it is called."""
-    holds = {parent(op.member.path) for op in flow.ops if op.member is not None}
+    """A module that does one step of arithmetic, or is a layer with something around it, is done where it is called."""
+    members = {op.member.path for op in flow.ops if op.member is not None}
+    holds = {parent(path) for path in members}
     holds.update(parent(op.args[0]) for op in flow.ops if op.name == "parameter")
     for path in sorted({op.owner for op in flow.ops if op.owner}, key=lambda path: -path.count(".")):
         own = [op for op in flow.ops if op.owner == path]
         module = flow.graph.modules.get(path)
         leaf = module is not None and module.leaf is not None
-        if path not in holds and (leaf or len([op for op in own if op.name != "view"]) <= 1):
+        whole = leaf or path in members or len([op for op in own if op.name != "view"]) <= 1
+        if path not in holds and whole:
             for op in own:
                 op.owner, op.origin = parent(path), op.origin or path
     for op in flow.ops:

@@ -42,6 +42,7 @@ def recognize(graph: Graph, index: Index | None = None) -> Facts:
 def find_all(index: Index) -> Facts:
     """The facts of every layer that the index does not leave out, each found anew."""
     tables = [*find_tables(index), *find_gathered(index)]
+    mixers = find_mixers(index)
     return Facts(
         norms=find_norms(index),
         tables=tables,
@@ -50,8 +51,8 @@ def find_all(index: Index) -> Facts:
         experts=find_experts(index),
         listed_experts=find_listed_experts(index),
         activations=find_activations(index),
-        mixers=find_mixers(index),
-        states=find_states(index),
+        mixers=mixers,
+        states=find_states(index, mixers),
     )
 
 

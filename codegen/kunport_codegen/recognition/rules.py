@@ -128,6 +128,34 @@ def _setitem(value: Array, index: Any, new: Any) -> Array:
     return result
 
 
+def _pad(tensor: Array, sizes: Any, mode: str = "constant", **how: Any) -> Array:
+    """Sizes are given from the last dimension on; negative ones cut."""
+    if mode != "constant":
+        raise ValueError(mode)
+    pairs = [(int(before), int(after)) for before, after in zip(sizes[::2], sizes[1::2], strict=True)][::-1]
+    pairs = [(0, 0)] * (tensor.ndim - len(pairs)) + pairs
+    added = [(max(before, 0), max(after, 0)) for before, after in pairs]
+    result = np.pad(tensor, added, constant_values=how.get("value") or 0)
+    return result[
+        tuple(
+            slice(max(-before, 0), size - max(-after, 0))
+            for size, (before, after) in zip(result.shape, pairs, strict=True)
+        )
+    ]
+
+
+def _solve_triangular(
+    matrix: Array, right: Array, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Array:
+    """Only the triangle that counts is read."""
+    if not left:
+        raise ValueError("the unknown stands on the left")
+    triangle = np.triu(matrix) if upper else np.tril(matrix)
+    if unitriangular:
+        triangle = triangle - triangle * np.eye(matrix.shape[-1]) + np.eye(matrix.shape[-1])
+    return np.linalg.solve(triangle, right)
+
+
 RULES: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: np.add(a, b),
     "sub": lambda a, b: np.subtract(a, b),
@@ -196,7 +224,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "view_as_complex": lambda value: value[..., 0] + 1j * value[..., 1],
     "view_as_real": lambda value: np.stack((value.real, value.imag), axis=-1),
     "reciprocal": lambda a: 1 / a,
-    "repeat_interleave": lambda value, repeats, dim=None: np.repeat(value, repeats, axis=dim),
+    "repeat_interleave": lambda value, repeats, dim=None, **_: np.repeat(value, repeats, axis=dim),
     "matmul": lambda a, b: np.matmul(a, b),
     "linear": lambda x, weight, bias=None: x @ np.swapaxes(weight, -1, -2) + (0 if bias is None else bias),
     "sum": _reduced(np.sum),
@@ -232,6 +260,15 @@ RULES: dict[str, Callable[..., Any]] = {
     "eq": lambda a, b: np.equal(a, b),
     "ne": lambda a, b: np.not_equal(a, b),
     "bitwise_or": lambda a, b: np.bitwise_or(a, b),
+    "eye": lambda rows, columns=None, **_: np.eye(rows, columns),
+    "pad": _pad,
+    "var": lambda value, dim=None, keepdim=False, correction=1, **_: np.var(
+        value, axis=_along(dim), keepdims=keepdim, ddof=correction
+    ),
+    "logsigmoid": lambda a: -softplus(-a),
+    "expm1": lambda a: np.expm1(a),
+    "baddbmm": lambda added, a, b, **_: added + np.matmul(a, b),
+    "solve_triangular": _solve_triangular,
     "unflatten": lambda value, dim, sizes: _unflatten(value, dim, sizes),
 }
 

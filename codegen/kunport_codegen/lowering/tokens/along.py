@@ -69,6 +69,10 @@ def linear(context: Context, op: Op) -> None:
 def matmul(context: Context, op: Op) -> None:
     """Tokens times a matrix of parameters; a product of two tensors over tokens is attention or refused."""
     left, right = (context.of(arg) for arg in op.args[:2])
+    if not left.layout.tokens and len(left.shape) == 2 and right.roles == ("b", None, "s"):
+        op.name, op.args = "linear", (op.args[1], op.args[0], None)  # tokens lie in columns
+        context.keep(op, [axes_of(single_shape(context, op))])
+        return
     if right.layout.tokens or len(right.shape) != 2 or left.roles[-1] is not None:
         raise RefusedError("it is a product across tokens that is not recognised as attention")
     context.keep(op, [axes_of(single_shape(context, op), left.roles)])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kunport_codegen.expression import Expr, Scalar, const, fields_of, symbols_of, unwrap
 from kunport_codegen.lowering.errors import RefusedError
 from kunport_codegen.lowering.flow import Layout, Size
+from kunport_codegen.recognition.states.tokens import counts_tokens
 
 # An axis' role: ``b`` batch (or a 1 that stands for it), ``s`` sequence, ``t`` both in one, None anything else.
 Role = str | None
@@ -80,7 +81,7 @@ def _role(size: Size, hint: Role) -> Role:
         return None
     if size.expr.op == "symbol" and symbols == {"batch"}:
         return "b"
-    if size.expr.op == "symbol" and symbols == {"sequence"}:
+    if counts_tokens(size.expr):
         return "s"
     if symbols == {"batch", "sequence"} and size.expr.op == "mul":
         return "t"

@@ -9,13 +9,14 @@ from kunport_codegen.lowering.flow import POSITIONS, Flow, Layout, Op
 from kunport_codegen.lowering.tokens import along, elementwise, layout
 from kunport_codegen.lowering.tokens.axes import Axes
 from kunport_codegen.lowering.tokens.context import Context, Rules
+from kunport_codegen.lowering.tokens.merged import shapes_apart
 
 RULES: Rules = Rules(elementwise.RULES | along.RULES | layout.RULES)
 
 
 def flatten_tokens(flow: Flow) -> None:
     """Rewrite every operator to ``[tokens, ...]``, refusing by name what cannot be."""
-    shapes = {node.id: node.shape for node in flow.graph.nodes}
+    shapes, merged = shapes_apart(flow.graph)
     context = Context(flow, shapes, {POSITIONS: Axes((), ())})
     flow.layouts[POSITIONS] = Layout(True, ())
     lost: set[int] = set()
@@ -24,6 +25,8 @@ def flatten_tokens(flow: Flow) -> None:
             lost.update(op.results)
             continue
         try:
+            if not merged.isdisjoint((*op.results, *op.inputs())) and not _takes_apart(op):
+                raise RefusedError("it counts axes of a tensor that has tokens and heads in one")
             _flatten(context, op)
         except RefusedError as refused:
             flow.refuse(op, str(refused))
@@ -33,6 +36,18 @@ def flatten_tokens(flow: Flow) -> None:
         flow.layouts.setdefault(value, axes.layout)
     if flow.output not in lost:
         flow.settle()
+
+
+def _takes_apart(op: Op) -> bool:
+    """Whether an operator does the same to an axis of tokens and heads in one and to three axes."""
+    dim = op.kwargs.get("dim", op.args[1] if len(op.args) > 1 else None)
+    reduces = op.name in ("sum", "mean", "amax", "amin") and _is_last(dim)
+    return op.name in elementwise.RULES or op.name in ("reshape", "view") or reduces
+
+
+def _is_last(dim: object) -> bool:
+    dims = dim if isinstance(dim, list | tuple) else [dim]
+    return all(unwrap(each) == -1 for each in dims)
 
 
 def _flatten(context: Context, op: Op) -> None:

@@ -8,16 +8,85 @@ family says which tensors may play which part.
 
 from __future__ import annotations
 
-from kunport_codegen.facts import StateOperator
+from collections.abc import Callable
+
+from kunport_codegen.facts import Mixer, Number, StateOperator
+from kunport_codegen.graph import Node
 from kunport_codegen.recognition.index import Index
 
 from .convolutions import find_convolutions
+from .memories import find_gated_delta, find_linear_attention
+from .scans import find_mamba1, find_mamba2
+from .tokens import axes
+from .trial import Found, Trial, outputs, run
+
+_Find = Callable[[Trial], Found | None]
+
+# Family of a mixer -> the operator, what tokens meet in, and what finds its parts.
+_FAMILIES: dict[str, tuple[str, tuple[str, ...], _Find]] = {
+    "mamba": ("mamba1_scan", ("loop",), find_mamba1),
+    "mamba2": ("mamba2_scan", ("cumsum", "loop"), find_mamba2),
+    "gated_delta": ("gated_delta_rule", ("cumsum",), find_gated_delta),
+    "linear": ("linear_attention", ("matmul",), find_linear_attention),
+}
+# The operator's inputs whose sizes its state has, in the order in which a layer is made with them.
+_SIZES: dict[str, dict[str, tuple[str, int]]] = {
+    "mamba1_scan": {"channels": ("a", 0), "state_size": ("a", 1)},
+    "mamba2_scan": {"heads": ("x", -2), "head_dim": ("x", -1), "state_size": ("b", -1)},
+    "gated_delta_rule": {"heads": ("value", -2), "key_dim": ("key", -1), "value_dim": ("value", -1)},
+    "linear_attention": {"heads": ("value", -2), "key_dim": ("key", -1), "value_dim": ("value", -1)},
+}
 
 
-def find_states(index: Index) -> list[StateOperator]:
+def find_states(index: Index, mixers: list[Mixer]) -> list[StateOperator]:
     """The state operators of a graph, in order."""
     found = find_convolutions(index)
+    results = {each.output for each in found}
+    for mixer in mixers:
+        if mixer.kind in _FAMILIES:
+            state = _state(index, mixer, results)
+            found += [] if state is None else [state]
     return sorted(found, key=lambda each: index.order[each.output])
+
+
+def _state(index: Index, mixer: Mixer, results: set[int]) -> StateOperator | None:
+    """The operator in a mixer; None where no tensor in it is proved to be one's result."""
+    kind, ops, find = _FAMILIES[mixer.kind]
+    nodes = [index.nodes[each] for each in mixer.nodes if each in index.live]
+    anchors = [node for node in nodes if node.op in ops]
+    trial: Trial | None = None
+    for output in outputs(index, anchors):
+        trial = run(index, output, results) if trial is None else trial.at(output)
+        found = None if trial is None else find(trial)
+        if found is not None and trial is not None:
+            return _fact(index, kind, output, trial, found)
+    return None
+
+
+def _fact(index: Index, kind: str, output: Node, trial: Trial, found: Found) -> StateOperator:
+    inputs = {each.node.id for each in found.inputs.values()}
+    between = {node.id for node in index.ancestors(output.id)} - {
+        node.id for each in inputs for node in index.ancestors(each)
+    }
+    return StateOperator(
+        kind=kind,
+        inputs={name: each.node.id for name, each in found.inputs.items()},
+        sizes={name: _size(found.inputs[source].node, place) for name, (source, place) in _SIZES[kind].items()},
+        options=found.options,
+        weight=None,
+        bias=None,
+        output=output.id,
+        nodes=index.exclusive([node for node in trial.nodes if node.id in between], output),
+        frame=output.frame,
+        where=output.where,
+    )
+
+
+def _size(node: Node, place: int) -> Number:
+    """A size of a tensor among those that are neither batch nor sequence."""
+    shape = node.shape or ()
+    found = axes(node)
+    return shape[place] if found is None else shape[found[2][place]]
 
 
 __all__ = ["find_states"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
+from itertools import product
 from typing import Any
 
-from kunport_codegen.expression import Expr, Scalar
+from kunport_codegen.expression import Expr, Scalar, evaluate, symbols_of
 from kunport_codegen.graph import Node
 
 _SEQUENCE, _BATCH = Expr("symbol", ("sequence",)), Expr("symbol", ("batch",))
@@ -12,7 +14,31 @@ _SEQUENCE, _BATCH = Expr("symbol", ("sequence",)), Expr("symbol", ("batch",))
 
 def is_sequence(size: Any) -> bool:
     """Whether a size is the number of tokens of a sequence."""
-    return isinstance(size, Scalar) and size.expr == _SEQUENCE
+    return isinstance(size, Scalar) and counts_tokens(size.expr)
+
+
+@cache
+def counts_tokens(expr: Expr) -> bool:
+    """Whether an expression is the length of a sequence, of whatever length and whatever the configuration says.
+
+    ``min(sequence, 64 * ceil(sequence / 64))`` is, which a source comes to that fills its last chunk and cuts it again.
+    """
+    if expr == _SEQUENCE:
+        return True
+    if symbols_of(expr) != {"sequence"}:
+        return False
+    for length, field in product((1, 2, 11, 63, 64, 65, 300), (1, 3, 4, 64, 256)):
+        try:
+            value = evaluate(expr, partial(_any_field, field), {"sequence": length})
+        except (TypeError, ValueError, ArithmeticError, LookupError):
+            return False
+        if value != length:
+            return False
+    return True
+
+
+def _any_field(value: int, path: str) -> int:
+    return value
 
 
 def axes(node: Node) -> tuple[int, int, tuple[int, ...]] | None:

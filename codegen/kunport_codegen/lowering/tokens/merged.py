@@ -1,0 +1,45 @@
+"""Axes that hold heads of all tokens in one, ``batch * sequence * heads``, as a source makes them to norm each head."""
+
+from __future__ import annotations
+
+from kunport_codegen.expression import Expr, Scalar, const, symbols_of, unwrap
+from kunport_codegen.graph import Graph
+from kunport_codegen.lowering.flow import Size
+from kunport_codegen.recognition.states.tokens import counts_tokens
+
+_BATCH = Expr("symbol", ("batch",))
+
+Shape = tuple[Size, ...]
+
+
+def shapes_apart(graph: Graph) -> tuple[dict[int, Shape | None], set[int]]:
+    """The shape of each node, such axes as three, and the nodes that have one."""
+    shapes: dict[int, Shape | None] = {node.id: node.shape for node in graph.nodes}
+    tokens = next((node.shape for node in graph.nodes if node.op == "input" and len(node.shape or ()) == 2), None)
+    if tokens is None:
+        return shapes, set()
+    merged = {each: found for each, shape in shapes.items() if (found := _apart(shape, tokens)) is not None}
+    return {**shapes, **merged}, set(merged)
+
+
+def _apart(shape: Shape | None, tokens: Shape) -> Shape | None:
+    """The shape with its first axis as batch, sequence and heads; None where that is no such axis."""
+    if not shape or not isinstance(shape[0], Scalar):
+        return None
+    factors = list(_factors(shape[0].expr))
+    batch = [each for each in factors if each == _BATCH]
+    sequence = [each for each in factors if counts_tokens(each)]
+    rest = [each for each in factors if each not in (*batch, *sequence)]
+    if len(batch) != 1 or len(sequence) != 1 or not rest or any(symbols_of(each) for each in rest):
+        return None
+    heads = rest[0]
+    for each in rest[1:]:
+        heads = Expr("mul", (heads, each))
+    count = unwrap(shape[0]) // (unwrap(tokens[0]) * unwrap(tokens[1]))
+    return (*tokens, Scalar(count, heads), *shape[1:])
+
+
+def _factors(expr: Expr) -> list[Expr]:
+    if expr.op != "mul":
+        return [expr]
+    return [each for arg in expr.args for each in _factors(arg if isinstance(arg, Expr) else const(arg))]
