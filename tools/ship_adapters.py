@@ -8,8 +8,10 @@ kunport is what the change does to adapters.
 
 from __future__ import annotations
 
+import shutil
 import sys
 
+from kunport.adapter_folder import GENERATED
 from kunport.errors import KunportError, NotPortableError
 from kunport_model_adapters.discovery import SHIPPED, shipped_adapters
 
@@ -21,7 +23,8 @@ def main() -> int:
     refused = 0
     for model_type in sorted({*shipped, *sys.argv[1:]}):
         try:
-            kunport.generate_adapter(kunport.analyze(model_type), SHIPPED)
+            folder = kunport.generate_adapter(kunport.analyze(model_type), SHIPPED)
+            shutil.rmtree(folder / GENERATED)  # nobody edits these
         except (KunportError, NotPortableError) as error:
             print(f"{model_type}: {error}", file=sys.stderr)
             refused += 1

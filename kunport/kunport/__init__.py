@@ -6,7 +6,7 @@ The verbs of the command line are functions here. Each imports what it needs whe
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kunport.api import analyze, generate_adapter, port, prove_weights, tiny, validate
+    from kunport.api import analyze, generate_adapter, merge_adapter, port, prove_weights, tiny, validate
     from kunport.errors import KunportError, NotPortableError
 
 _ERRORS = ("KunportError", "NotPortableError")
@@ -15,6 +15,7 @@ __all__ = [
     "NotPortableError",
     "analyze",
     "generate_adapter",
+    "merge_adapter",
     "port",
     "prove_weights",
     "tiny",

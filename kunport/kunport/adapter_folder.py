@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from kunport.analysis import Analysis
 
 MANIFEST = "adapter.json"
-_REPORTS = ("report.html", "report.json")  # evidence for the adapter beside them, which goes when it goes
-_BY_PRODUCTS = ("__pycache__", ".pytest_cache")  # folders that Python and its tests leave behind
+GENERATED = ".generated"  # the files as they were generated: what edits are told apart by
+REPORTS = ("report.html", "report.json")  # evidence for the adapter beside them, which goes when it goes
+BY_PRODUCTS = ("__pycache__", ".pytest_cache")  # folders that Python and its tests leave behind
 
 
 def folder_for(analysis: Analysis, output: Path) -> Path:
@@ -47,11 +48,37 @@ def write_adapter(files: Mapping[str, str], folder: Path) -> Path:
     """
     check_replaceable(folder)
     with replaced_folder(folder) as new:
-        for name, text in files.items():
-            path = new / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(_sealed(text) if name == MANIFEST else text, encoding="utf-8")
+        write_files(files, new)
     return folder
+
+
+def write_files(files: Mapping[str, str], folder: Path) -> None:
+    """Write an adapter's files into a folder, and beside them as what was generated."""
+    for name, text in files.items():
+        for path in (folder / name, folder / GENERATED / name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if name != MANIFEST:
+                path.write_text(text, encoding="utf-8")
+    (folder / MANIFEST).write_text(_sealed(files[MANIFEST]), encoding="utf-8")
+
+
+def removed_files(folder: Path) -> list[str]:
+    """Files that were generated and are no longer there: not edits, where an adapter is replaced."""
+    return sorted(name for name in _digests(folder / MANIFEST) if not (folder / name).exists())
+
+
+def generated_texts(folder: Path) -> dict[str, str] | None:
+    """File name -> text as generated, the manifest apart; None where a text is missing or is not what was generated."""
+    texts = {}
+    for name, digest in _digests(folder / MANIFEST).items():
+        try:
+            data = (folder / GENERATED / name).read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(data).hexdigest() != digest:
+            return None
+        texts[name] = data.decode("utf-8")
+    return texts or None
 
 
 def holds_adapter(folder: Path) -> bool:
@@ -62,19 +89,22 @@ def check_replaceable(folder: Path) -> None:
     """Raise unless all that ``folder`` holds is as kunport wrote it; a folder that is not there holds nothing."""
     if folder.exists() and not folder.is_dir():
         raise KunportError(f"{folder} is a file.", "Choose another place with --output.")
-    changed = list(_changed(folder))
+    changed = list(changed_files(folder))
     if changed:
         what = "an adapter that was edited" if holds_adapter(folder) else "files that kunport did not write"
         names = ", ".join(changed[:3]) + (", ..." if len(changed) > 3 else "")
-        raise KunportError(f"{folder} holds {what} ({names}).", "Move it away, or choose another place with --output.")
+        merge = " merge the edits with --merge," if holds_adapter(folder) else ""
+        raise KunportError(
+            f"{folder} holds {what} ({names}).", f"Move it away,{merge} or choose another place with --output."
+        )
 
 
-def _changed(folder: Path) -> Iterator[str]:
+def changed_files(folder: Path) -> Iterator[str]:
     """Files of the folder that are not as they were generated."""
     generated = _digests(folder / MANIFEST) if holds_adapter(folder) else {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if not path.is_file() or name in _REPORTS or any(part in _BY_PRODUCTS for part in path.parts):
+        if not path.is_file() or name in REPORTS or {GENERATED, *BY_PRODUCTS} & set(path.relative_to(folder).parts):
             continue
         if name == MANIFEST:
             if not generated:

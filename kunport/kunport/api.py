@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kunport.errors import NotPortableError
 
 if TYPE_CHECKING:
+    from kunport.adapter_merge import Merge
     from kunport.analysis import Analysis
     from kunport.analysis.weights import WeightProof
     from kunport.porting import Port
@@ -56,24 +57,37 @@ def generate_adapter(analysis: Analysis, output: str | Path = "adapters") -> Pat
         KunportError: the folder holds an edited adapter or something else, or cannot be written, or the checkpoint that
             was analysed does not fit the model.
     """
+    from kunport.adapter_folder import folder_for, write_adapter
+
+    folder = folder_for(analysis, Path(output))
+    return write_adapter(_adapter_files(analysis), folder)
+
+
+def merge_adapter(analysis: Analysis, output: str | Path = "adapters") -> Merge:
+    """As `generate_adapter`, with the edits of the adapter that stands there: see `kunport.adapter_merge`."""
+    from kunport.adapter_folder import folder_for
+    from kunport.adapter_merge import merge_adapter as merge
+
+    folder = folder_for(analysis, Path(output))
+    return merge(_adapter_files(analysis), folder)
+
+
+def _adapter_files(analysis: Analysis) -> dict[str, str]:
     from kunport_codegen.emission import emit
     from kunport_codegen.lowering.errors import LoweringError
 
-    from kunport.adapter_folder import folder_for, write_adapter
     from kunport.description import Unknown
 
-    folder = folder_for(analysis, Path(output))
     check_understood(analysis)
     check_weights(analysis)
     try:
-        files = emit(analysis.graph)
+        return dict(emit(analysis.graph))
     except LoweringError as error:
         refusals = [
             Unknown(f"no place in the engine yet: {refusal.op}: {refusal.reason}", refusal.where)
             for refusal in error.refusals
         ]
         raise NotPortableError(refusals) from error
-    return write_adapter(files, folder)
 
 
 def check_understood(analysis: Analysis) -> None:

@@ -8,6 +8,9 @@ import json
 from kunport.cli.arguments import Verbs, add_model, add_output
 from kunport.cli.terminal import say
 
+_PLACES = "{places} to decide between <<<<<<< and >>>>>>>."
+_REMOVED = "one side removed it and the other changed it; it is there."
+
 
 def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParser) -> None:
     """Add the verb to the command's parser."""
@@ -21,18 +24,34 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
     )
     add_model(parser)
     add_output(parser)
+    parser.add_argument(
+        "--merge",
+        action="store_true",
+        help="where an edited adapter stands, keep its edits in what is generated now; exit status 1 on conflicts",
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Generate, and say where; a model that cannot be ported is the command's to report."""
     import kunport
+    from kunport.adapter_merge import Merge
 
-    folder = kunport.generate_adapter(kunport.analyze(options.model), options.output)
-    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    if options.format == "json":
-        say(json.dumps({"adapter": str(folder), "files": files}))
+    analysis = kunport.analyze(options.model)
+    if options.merge:
+        merge = kunport.merge_adapter(analysis, options.output)
     else:
-        say(f"Wrote {folder}: {', '.join(files)}.")
-        say(f"vLLM uses it with KUNPORT_ADAPTER_PATH={options.output.absolute()}.")
-    return 0
+        merge = Merge(kunport.generate_adapter(analysis, options.output))
+    folder, conflicts = merge.folder, dict(merge.conflicts)
+    names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    files = sorted(name for name in names if not name.startswith("."))
+    if options.format == "json":
+        say(json.dumps({"adapter": str(folder), "files": files, "merged": merge.kept, "conflicts": conflicts}))
+        return int(bool(conflicts))
+    say(f"Wrote {folder}: {', '.join(files)}.")
+    if merge.kept:
+        say(f"Your edits are in {', '.join(merge.kept)}.")
+    for name, places in conflicts.items():
+        say(f"Conflict in {name}: " + (_PLACES.format(places=places) if places else _REMOVED))
+    say(f"vLLM uses it with KUNPORT_ADAPTER_PATH={options.output.absolute()}.")
+    return int(bool(conflicts))
