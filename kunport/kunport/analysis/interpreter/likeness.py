@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from kunport_codegen.expression import Expr, Scalar
-from kunport_codegen.graph import Ref
+from kunport_codegen.expression import Expr, Scalar, fields_of
+from kunport_codegen.graph import DType, Ref
 
 from kunport.analysis.shapes import TensorType
 from kunport.analysis.values import (
@@ -24,10 +25,15 @@ if TYPE_CHECKING:
     from kunport.analysis.trace import Trace
 
 _MODULE = "torch.nn.Module"
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class Likeness:
     """Compares values of an earlier run with those of now.
+
+    Args:
+        trace: what was made.
+        begin: the first id that the earlier run made.
 
     Attributes:
         ids: node of then -> node that stands in its place now.
@@ -35,11 +41,12 @@ class Likeness:
         expressions: of scalars that have the same value now and then, but come from another field now.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, begin: int) -> None:
         self.ids: dict[int, int] = {}
         self.different: set[tuple[int, str]] = set()
         self.expressions: dict[Expr, Expr] = {}
-        self._trace = trace
+        self._trace, self._begin = trace, begin
+        self._kept: list[Expr] = []
         self._taken: dict[int, int] = {}
         self._met: dict[int, Instance] = {}
 
@@ -62,10 +69,27 @@ class Likeness:
             return all(self.same(getattr(then, name), getattr(now, name)) for name in ("function", "args", "kwargs"))
         if isinstance(then, Function):  # made once for each layer, as lambdas are
             return then.node is now.node and self.same(then.scope.variables, now.scope.variables)
-        if isinstance(then, Scalar) and then != now:
-            alike = type(then.value) is type(now.value) and then.value == now.value
-            return alike and self.expressions.setdefault(then.expr, now.expr) == now.expr
-        return isinstance(then, Scalar | TensorType | bool | int | float | str) and bool(then == now)
+        if isinstance(then, Scalar):
+            return self._same_scalar(then, now)
+        return isinstance(then, TensorType | DType | bool | int | float | str) and bool(then == now)
+
+    def _same_scalar(self, then: Scalar, now: Scalar) -> bool:
+        if type(then.value) is not type(now.value) or then.value != now.value:
+            return False
+        if then.expr == now.expr:
+            self._kept.append(then.expr)
+        elif self.expressions.setdefault(then.expr, now.expr) != now.expr:
+            return False
+        return True
+
+    def ambiguous(self, read: set[str]) -> bool:
+        """Whether an expression becomes another one here and may stay elsewhere, as where one of the fields is read."""
+        if not self.expressions:
+            return False
+        paths = {path for expr in self.expressions for path in fields_of(expr)}
+        return any(expr in self.expressions for expr in self._kept) or any(
+            not read.isdisjoint(_NAME.findall(path)) for path in paths
+        )
 
     def _same_instance(self, then: Instance, now: Instance) -> bool:
         if id(then) in self._met:
@@ -81,9 +105,11 @@ class Likeness:
         return self.same(then.items, now.items)
 
     def _same_tensor(self, then: Tensor, now: Tensor) -> bool:
-        if then is not now and (then.type != now.type or then.view is not None or now.view is not None):
+        if then is not now and (then.type.dtype != now.type.dtype or not self.same(then.type.shape, now.type.shape)):
             return False
-        if (then.state is None) != (now.state is None):
+        if (then.state is None) != (now.state is None) or (then.view is None) != (now.view is None):
+            return False
+        if then.view is not None and then.id >= self._begin:  # it was cut again in the run
             return False
         # A view that its base has left behind is cut again when it is next read.
         if now.view is not None and now.view.version != now.view.base.version:

@@ -123,9 +123,11 @@ class Replay:
         if self._recording is not None or interpreter.turns:
             return NOTHING
         for run in reversed(self._runs.get(_kind(module), ())):
-            likeness = Likeness(interpreter.trace)
+            likeness = Likeness(interpreter.trace, run.ids.start)
             alike = _is_current(run) and likeness.same(run.inputs, inputs) and likeness.same(run.module, module)
-            if alike and likeness.different.isdisjoint(run.read):
+            if not alike or likeness.ambiguous({name for _, name in run.objects}):
+                continue
+            if likeness.different.isdisjoint(run.read):
                 return Copy(interpreter.trace, run, module, likeness).write()
         return NOTHING
 

@@ -32,6 +32,11 @@ LAYERS = {
     "a child's class": ("self.norm = nn.LayerNorm(8) if index else nn.RMSNorm(8)", "return self.norm(x)", 3),
     "a field of its own": ("self.scale = config.scales[index]", "return self.norm(x) * self.scale", 0),
     "an equal field": ("self.kind = config.kinds[index]", "return self.norm(x) if self.kind == 'a' else x", 4),
+    "an equal field, read of the configuration as well": ("self.kind, self.config = config.kinds[index], config", "return self.norm(x) if self.kind == self.config.kinds[0] else x", 0),
+    "a field for two sizes": ("self.up = nn.Linear(config.wide[index], config.wide[0], bias=False)", "return x + self.up(x)", 3),
+    "a size of its own": ("self.up = nn.Linear(8, config.wide[index], bias=False)", "return x + self.up(x)", 3),
+    "a dtype": ("self.kind = getattr(torch, config.kind)", "return self.norm(x).to(self.kind)", 3),
+    "a dtype of its own": ("self.kind = torch.float32 if index % 2 else torch.float64", "return self.norm(x).to(self.kind).to(torch.float32)", 2),
     "a write to itself": ("self.seen = 0", "self.seen += 1\nreturn self.norm(x) + self.seen", 0),
     "a write to a list": ("self.log = shared_list", "self.log.append(1)\nreturn x * len(self.log)", 0),
     "a list that others write to": ("self.log, self.index = shared_list, index", "if self.index % 2 == 0:\n    self.log.append(x)\nreturn self.norm(x) + self.log[-1]", 0),
@@ -77,7 +82,7 @@ for layer in self.layers:
     x = layer(x)
     x = x[0] if isinstance(x, tuple) else x
 """
-CONFIG = {"scales": [1.0, 2.0, 3.0, 4.0, 5.0], "kinds": ["a"] * 5}
+CONFIG = {"scales": [1.0, 2.0, 3.0, 4.0, 5.0], "kinds": ["a"] * 5, "wide": [8] * 5, "kind": "float32"}
 
 
 @pytest.fixture
@@ -119,3 +124,30 @@ def test_real_models_are_read_the_same(name, repeated, monkeypatch):
     assert repeated
     monkeypatch.setattr(replay.Replay, "repeat", lambda *_: replay.NOTHING)
     assert parts(analyze(name, config=config).graph) == parts(graph)
+
+
+@pytest.mark.parametrize(
+    ("forward", "expected"),
+    [
+        ("return self.norm(x) + row", 4),
+        ("return self.norm(x) + row.transpose(0, 1).transpose(0, 1)", 4),
+        ("row[..., 0] = 1.0\nreturn self.norm(x) + row", 0),
+        ("return self.norm(x) + row.mul_(2)", 0),
+    ],
+)
+@pytest.mark.parametrize("between", ["pass", "rows[0] = 0.5", "rows[:, :, 0] = x[:, 0]"])
+def test_views_as_inputs(forward, expected, between, tmp_path, repeated, monkeypatch):
+    extra = EXTRA.format(init="", forward=textwrap.indent(forward, " " * 8)).replace(
+        "forward(self, x)", "forward(self, x, row)"
+    )
+    run = f"""
+rows = torch.stack([x * index for index in range(5)])
+for index, layer in enumerate(self.layers):
+    row = rows[index]
+    {between}
+    x = layer(x, row)
+"""
+    graph = same_both_ways(tmp_path, model(run, INIT, extra), SIZES[:1])
+    assert len(repeated) == (expected if between == "pass" else 0)
+    monkeypatch.setattr(replay.Replay, "repeat", lambda *_: replay.NOTHING)
+    assert parts(read(tmp_path, model(run, INIT, extra))) == parts(graph)
