@@ -70,7 +70,8 @@ class Constructor:
         names = self._locals([value for _, value in built])
         written = [line for name, value in built for line in self._write(name, value, names)]
         head = [f"{name} = {render(expr, {})}" for expr, name in names.items() if not name.startswith("self.")]
-        head += [f"{name} = {render(expr, _without(names, expr))}" for expr, name in self.attributes.items()]
+        kept = _inner_first(self.attributes)
+        head += [f"{name} = {render(expr, _without(names, expr))}" for expr, name in kept.items()]
         head += [self._buffer(name, step, names) for name, step in self.buffers.values()]
         if any("layer_idx" in line for line in [*head, *written]):
             head.insert(0, "layer_idx = extract_layer_index(prefix)")
@@ -231,6 +232,16 @@ def _declared(model: LoweredModel, path: str) -> dict[Expr, str]:
         for name, value in reversed(attributes.items())
         if isinstance(value, Scalar) and name.isidentifier()
     }
+
+
+def _inner_first(names: dict[Expr, str]) -> dict[Expr, str]:
+    """The same, each expression after those that stand in it."""
+    ordered: dict[Expr, str] = {}
+    for expr in names:
+        inside = [other for other in names if other != expr and occurrences(expr, other)]
+        for each in [*sorted(inside, key=lambda other: len(str(other))), expr]:
+            ordered.setdefault(each, names[each])
+    return ordered
 
 
 def _without(names: dict[Expr, str], expr: Expr) -> dict[Expr, str]:

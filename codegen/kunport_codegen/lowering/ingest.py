@@ -58,12 +58,12 @@ def _plain(node: Node, owners: dict[int, str]) -> Op:
 
 
 def _owners(graph: Graph) -> dict[int, str]:
-    """Frame -> path of the module whose forward it is part of."""
+    """Frame -> path of the module of the tree whose forward it is part of; one made in passing is in none."""
     frames = {frame.id: frame for frame in graph.frames}
     owners: dict[int, str] = {}
     for frame in graph.frames:
         inner: Frame | None = frame
-        while inner is not None and inner.kind != "module":
+        while inner is not None and (inner.kind != "module" or (not inner.path and inner.parent not in (None, 0))):
             inner = frames.get(inner.parent) if inner.parent is not None else None
         owners[frame.id] = inner.path if inner is not None else ""
     return owners

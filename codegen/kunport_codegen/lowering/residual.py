@@ -111,11 +111,11 @@ def _fusable(
 
 def _first_norm(flow: Flow, users: dict[int, list[Op]], across: list[_Step]) -> Op | None:
     """The first layer's norm, if all layers hand their addition on in the same way."""
-    count = len({layer_of(op.owner) for op in flow.ops if layer_of(op.owner)})
-    if not across or len(across) not in (count - 1, count):
-        return None
     layers = sorted({layer[1] for op in flow.ops if (layer := layer_of(op.owner)) is not None})
     entered = [step.norm for step in across if layer_of(step.norm.owner) is not None]
+    taken = [layer[1] for norm in entered if (layer := layer_of(norm.owner)) is not None]
+    if not across or sorted(taken) != layers[1:]:
+        return None
     names = {op.member.name for op in entered if op.member is not None}
     for op in flow.ops:
         layer = layer_of(op.owner)

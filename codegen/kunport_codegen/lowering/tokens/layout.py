@@ -5,12 +5,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from kunport_codegen.expression import Scalar, apply, unwrap
+from kunport_codegen.expression import Expr, Scalar, apply, unwrap
 from kunport_codegen.graph import Arg, Ref
 from kunport_codegen.lowering.errors import RefusedError
 from kunport_codegen.lowering.flow import Op, Size
 from kunport_codegen.lowering.tokens.axes import Axes, Role, axes_of
 from kunport_codegen.lowering.tokens.context import Context, Rules, argument, plain, same_layout, single_shape
+from kunport_codegen.recognition.states.tokens import counts_tokens
 
 RULES = Rules()
 
@@ -142,7 +143,7 @@ def getitem(context: Context, op: Op) -> None:
         role = axes.roles[dim]
         if role is None:
             kept.append(item)
-        elif not _is_whole(item):
+        elif not _is_whole(item) and not (role == "s" and _takes_all(item)):
             raise RefusedError("it takes some tokens and leaves others")
         if isinstance(item, slice):
             roles += (role,)
@@ -174,3 +175,12 @@ def _is_whole(item: Any) -> bool:
         and item.stop is None
         and unwrap(item.step) in (None, 1)
     )
+
+
+def _takes_all(item: Any) -> bool:
+    """Whether an index takes the first tokens or the last, and as many as there are."""
+    if not isinstance(item, slice) or unwrap(item.step) not in (None, 1):
+        return False
+    if item.stop is None:
+        return isinstance(item.start, Scalar) and counts_tokens(Expr("neg", (item.start.expr,)))
+    return unwrap(item.start) in (None, 0) and isinstance(item.stop, Scalar) and counts_tokens(item.stop.expr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -21,49 +22,77 @@ _STEP = 1e-6  # what the operator adds to a squared length before it divides by 
 
 def find_gated_delta(trial: Trial) -> Found | None:
     """What a key recalls is replaced by the value, in part."""
-    for query, key, value, beta in _first_tokens(trial, gated=True):
-        assert beta is not None, "each comes with a gate"
-        for decay in _decays(trial, value.sizes[0], key.sizes[1]):
-            parts = [each.numbers for each in (query, key, value, decay, beta)]
-            some = [each[_HEAD] for each in parts]
-            if trial.equal(gated_delta_rule(*some), _HEAD) and trial.equal(gated_delta_rule(*parts)):
-                inputs = {"query": query, "key": key, "value": value, "decay": decay, "beta": beta}
-                return _before_lengths(trial, inputs) or Found(inputs, {"scale": 1.0})
+    for parts in _first_tokens(trial, gated=True):
+        assert parts.gate is not None, "each comes with a gate"
+        tensors = {"query": parts.query, "key": parts.key, "value": parts.value, "beta": parts.gate}
+        scale = trial.size(parts.scale)
+        for decay in _decays(trial, parts.value.sizes[0], parts.key.sizes[1]):
+            inputs = {**tensors, "decay": decay}
+            few = {name: each.numbers[_HEAD] for name, each in inputs.items()}
+            whole = {name: each.numbers for name, each in inputs.items()}
+            if trial.equal(scale * gated_delta_rule(**few), _HEAD) and trial.equal(scale * gated_delta_rule(**whole)):
+                return _before_lengths(trial, inputs, parts.scale) or Found(inputs, {"scale": parts.scale})
     return None
 
 
 def find_linear_attention(trial: Trial) -> Found | None:
     """Each head forgets at a rate of its own, the same at every token."""
-    for query, key, value, _ in _first_tokens(trial, gated=False):
+    for parts in _first_tokens(trial, gated=False):
+        q, k, v = parts.query.numbers, parts.key.numbers, parts.value.numbers
+        scale = trial.size(parts.scale)
         for rates in trial.constants:
-            for decay in (rates.numbers.reshape(-1), -rates.numbers.reshape(-1)):
-                if decay.shape != value.sizes[:1] or (decay > 0).any():
-                    continue
-                q, k, v = query.numbers, key.numbers, value.numbers
-                if not trial.equal(linear_attention(q[_HEAD], k[_HEAD], v[_HEAD], decay[:1]), _HEAD):
-                    continue
-                if trial.equal(linear_attention(q, k, v, decay)) and (decay == rates.numbers.reshape(-1)).all():
-                    return Found({"query": query, "key": key, "value": value, "decay": rates}, {})
+            decay = rates.numbers.reshape(-1)
+            if decay.shape != parts.value.sizes[:1] or parts.query.sizes[:1] != decay.shape:
+                continue
+            if not trial.equal(scale * linear_attention(q[_HEAD], k[_HEAD], v[_HEAD], decay[:1]), _HEAD):
+                continue
+            if trial.equal(scale * linear_attention(q, k, v, decay)):
+                inputs = {"query": parts.query, "key": parts.key, "value": parts.value, "decay": rates}
+                return Found(inputs, {"scale": parts.scale})
     return None
 
 
-def _first_tokens(trial: Trial, *, gated: bool) -> Iterator[tuple[Candidate, Candidate, Candidate, Candidate | None]]:
-    """Queries, keys, values and gates that explain the first token, which finds nothing to recall or to forget."""
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What explains the first token, which finds nothing to recall or to forget."""
+
+    query: Candidate
+    key: Candidate
+    value: Candidate
+    gate: Candidate | None
+    scale: Number
+
+
+def _first_tokens(trial: Trial, *, gated: bool) -> Iterator[_Parts]:
+    """Each way in which ``scale * gate * (query . key) * value`` is the first token of the output."""
     shape = trial.output.sizes
     if len(shape) != 2:
         return
-    wanted = trial.output.numbers[0, 0, 0]
-    values = [each for each in trial.tokens if each.sizes == shape and each.node is not trial.output.node]
     keys = [each for each in trial.tokens if len(each.sizes) == 2 and shape[0] % each.sizes[0] == 0]
     gates = [each for each in trial.tokens if each.sizes == shape[:1]] if gated else [None]
-    for value, (query, key) in product(values, product(keys, keys)):
-        if query.sizes != key.sizes:
+    scales = list(_scales(trial))
+    for value in (each for each in trial.tokens if each.sizes == shape and each.node is not trial.output.node):
+        factors = trial.output.numbers[0, 0, 0] / value.numbers[0, 0, 0]
+        if np.ptp(factors) > 1e-6 * abs(factors[0]):
             continue
-        recalled = (query.numbers[0, 0, 0] * key.numbers[0, 0, 0]).sum() * value.numbers[0, 0, 0]
-        for gate in gates:
-            result = recalled if gate is None else gate.numbers[0, 0, 0] * recalled
-            if np.allclose(result, wanted, rtol=1e-6, atol=1e-9):
-                yield query, key, value, gate
+        for query, key, gate, scale in product(keys, keys, gates, scales):
+            if query.sizes != key.sizes:
+                continue
+            found = float((query.numbers[0, 0, 0] * key.numbers[0, 0, 0]).sum()) * unwrap(scale)
+            found *= 1.0 if gate is None else float(gate.numbers[0, 0, 0])
+            if abs(found - factors[0]) <= 1e-6 * abs(factors[0]):
+                yield _Parts(query, key, value, gate, scale)
+
+
+def _scales(trial: Trial) -> Iterator[Number]:
+    """One, and every number that the source multiplies a tensor by."""
+    known = {1.0}
+    yield 1.0
+    for node in trial.nodes:
+        factor = split_number(node, trial.index.producer) if node.op == "mul" else None
+        if factor is not None and trial.size(factor[1]) not in known:
+            known.add(trial.size(factor[1]))
+            yield factor[1]
 
 
 def _decays(trial: Trial, heads: int, key_dim: int) -> list[Candidate]:
@@ -71,24 +100,24 @@ def _decays(trial: Trial, heads: int, key_dim: int) -> list[Candidate]:
     return [each for each in trial.tokens if each.sizes in ((heads,), (heads, key_dim))]
 
 
-def _before_lengths(trial: Trial, inputs: dict[str, Candidate]) -> Found | None:
+def _before_lengths(trial: Trial, inputs: dict[str, Candidate], scale: Number) -> Found | None:
     """The same with queries and keys as they were before they were brought to length one, if they were."""
     small = trial.scaled(1e-3)
+    scaled = split_number(inputs["query"].node, trial.index.producer)
     if small is None:
         return None
-    scaled = split_number(inputs["query"].node, trial.index.producer)
-    scale: Number = 1.0
-    if inputs["query"].node.op == "mul" and scaled is not None:
-        scale = scaled[1]
+    factor: Number = 1.0
+    if scale == 1.0 and inputs["query"].node.op == "mul" and scaled is not None:
+        factor = scaled[1]
     found: dict[str, Candidate] = {}
-    for name, factor in (("query", scale), ("key", 1.0)):
-        raw = _raw(trial, small, inputs[name], inputs["value"].sizes[0], float(unwrap(factor)))
+    for name, each in (("query", factor), ("key", 1.0)):
+        raw = _raw(trial, small, inputs[name], inputs["value"].sizes[0], trial.size(each))
         if raw is None:
             return None
         found[name] = raw
     if found["query"].sizes != found["key"].sizes:
         return None
-    return Found({**inputs, **found}, {"scale": scale, "normalize": True})
+    return Found({**inputs, **found}, {"scale": factor if scale == 1.0 else scale, "normalize": True})
 
 
 def _raw(trial: Trial, small: Trial, wanted: Candidate, heads: int, factor: float) -> Candidate | None:

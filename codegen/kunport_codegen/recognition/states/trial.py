@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from kunport_codegen.expression import Expr, Scalar, evaluate, read_field, symbols_of
+from kunport_codegen.expression import Expr, Scalar, evaluate, fields_of, read_field, symbols_of
 from kunport_codegen.facts import Number
 from kunport_codegen.graph import Node
 from kunport_codegen.recognition.draw import Draw
@@ -29,6 +30,7 @@ _PROJECTIONS = ("linear", "matmul", "addmm", "baddbmm", "embedding")
 _CHUNK = 4
 _TOKENS = 11
 _DIGITS = 9
+_LARGE = 2_000_000  # elements of a tensor, from which on heads are made few and narrow
 
 
 # An index: the first sequence and a few channels tell most that is not an operator's result from what is.
@@ -70,6 +72,7 @@ class Trial:
     index: Index
     output: Candidate
     known_results: Collection[int]
+    numbers: _Sizes
     tokens: list[Candidate] = field(default_factory=list)
     constants: list[Candidate] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
@@ -82,6 +85,10 @@ class Trial:
     def scaled(self, size: float) -> Trial | None:
         """Another trial of the same, with tokens of another size."""
         return run(self.index, self.output.node, self.known_results, size)
+
+    def size(self, value: Number) -> Any:
+        """A number of the source, in the trial."""
+        return self.numbers(value, {}) if isinstance(value, Scalar) else value
 
     def of(self, node: Node | None) -> Candidate | None:
         """The candidate that a node is."""
@@ -125,24 +132,37 @@ def run(index: Index, output: Node, known_results: Collection[int], size: float 
     if starts is None:
         return None
     leaves, nodes = starts
-    number = _Sizes(index, nodes)
+    sizes = _Sizes(index, nodes)
+    if max((sizes.elements(node) for node in nodes), default=0) > _LARGE:
+        named = (each for each in output.shape or () if isinstance(each, Scalar))
+        sizes = _Sizes(index, nodes, {field for each in named for field in fields_of(each.expr)})
+    known = _numbers(index, output, leaves, sizes, size)
+    if known is None:
+        return None
+    made = [node for node in (*leaves, *nodes) if node.id in known and isinstance(known[node.id], np.ndarray)]
+    constant = _constants(index, made)
+    trial = Trial(index, _candidate(output, known[output.id]), known_results, sizes, nodes=list(nodes), known=known)
+    trial.tokens = _distinct(_candidate(node, known[node.id]) for node in made if axes(node) is not None)
+    trial.constants = _distinct(_candidate(node, known[node.id]) for node in made if node.id in constant)
+    return trial
+
+
+def _numbers(
+    index: Index, output: Node, leaves: Iterable[Node], number: _Sizes, size: float
+) -> dict[int, Array] | None:
+    """The numbers of the output and of all that it is made of; None where something has no rule, or is too large."""
     draw = Draw()
     known: dict[int, Array] = {}
     for leaf in leaves:
-        shape = [number(size, {}) if isinstance(size, Scalar) else size for size in leaf.shape or ()]
-        if any(not isinstance(size, int) for size in shape):
+        shape = [number(each, {}) if isinstance(each, Scalar) else each for each in leaf.shape or ()]
+        if any(not isinstance(each, int) for each in shape):
             return None
         known[leaf.id] = draw.standard_normal(shape) * (1.0 if leaf.op == "parameter" else size)
     try:
         evaluate_nodes(index.nodes, output.id, known, number)
     except UnevaluableError:
         return None
-    made = [node for node in (*leaves, *nodes) if node.id in known and isinstance(known[node.id], np.ndarray)]
-    constant = _constants(index, made)
-    trial = Trial(index, _candidate(output, known[output.id]), known_results, nodes=list(nodes), known=known)
-    trial.tokens = _distinct(_candidate(node, known[node.id]) for node in made if axes(node) is not None)
-    trial.constants = _distinct(_candidate(node, known[node.id]) for node in made if node.id in constant)
-    return trial
+    return known
 
 
 def _starts(index: Index, output: Node, known_results: Collection[int]) -> tuple[list[Node], list[Node]] | None:
@@ -177,11 +197,14 @@ def _projects(index: Index, node: Node) -> bool:
 
 
 class _Sizes:
-    """Numbers of the source for the trial's own sequence, and for short chunks."""
+    """Numbers of the source for the trial's own sequence, for short chunks, and for other fields that are to be small.
 
-    def __init__(self, index: Index, nodes: Iterable[Node]) -> None:
+    A size follows from its fields as it does in the source; one that does not is found out by operands that do not fit.
+    """
+
+    def __init__(self, index: Index, nodes: Iterable[Node], small: Collection[str] = ()) -> None:
         self.config = index.graph.config
-        self.short: set[str] = set()
+        self.short: set[str] = set(small)
         self.symbols = {"batch": 2, "sequence": _TOKENS}
         for node in nodes:
             for size in _scalars((node.args, node.kwargs, node.shape)):
@@ -199,6 +222,13 @@ class _Sizes:
             return evaluate(expr, self._field, {**self.symbols, **turns})
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             raise UnevaluableError(str(expr)) from error
+
+    def elements(self, node: Node) -> int:
+        """How many a tensor has; 0 where that is not known."""
+        try:
+            return prod(self(each, {}) if isinstance(each, Scalar) else each for each in node.shape or ())
+        except (UnevaluableError, TypeError):
+            return 0
 
     def _field(self, path: str) -> Any:
         return _CHUNK if path in self.short else read_field(self.config, path)
