@@ -12,6 +12,7 @@ from kunport_codegen.graph import Body, Choice, Frame, Guard, Location, Node
 
 from kunport.analysis.shapes import TensorType
 
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 # The place of a layer's own entry in a field.
 INDEXED = re.compile(r"\[\d+\]")
 
@@ -124,7 +125,10 @@ class Trace:
         if self.decisions is not None:
             self.decisions.append((expr, outcome, self.where))
         if sizes := sorted(symbols_of(expr)):
-            self.note(f"{self.where}: a branch on the size {' and '.join(sizes)} was taken as {expr} = {outcome!r}")
+            if expr.op in _COMPARISONS and expr.args[0] == expr.args[1]:
+                return  # of a size with itself: there is no other case
+            case = f"{expr} is {str(outcome).lower() if isinstance(outcome, bool) else repr(outcome)}"
+            self.note(f"{self.where}: a choice by {' and '.join(sizes)}; what was read is the case in which {case}")
             self.sizes.setdefault(f"{expr} is {outcome!r}", Guard(expr, outcome, self.where))
         elif fields_of(expr):
             self.taken.append((expr, self.where))

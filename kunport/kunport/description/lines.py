@@ -13,7 +13,8 @@ from kunport.variants.catalogue import catalogue
 from kunport.variants.compare import is_size
 from kunport.variants.fact import Fact, ModelFacts
 from kunport.variants.known import known_model
-from kunport.variants.whole.unexplained import SEPARATOR
+from kunport.variants.whole.unexplained import KEY as UNEXPLAINED
+from kunport.variants.whole.unexplained import PROBLEM, SEPARATOR
 
 _NORM = re.compile(r"norm\[(.*)\]\.(\w+)$")
 _TITLES = {"mlp": "MLP", "whole": "model"}
@@ -55,8 +56,7 @@ def _said(facts: Mapping[str, Fact], llama: Mapping[str, Fact]) -> Said:
         told = {key: fact for key, fact in known.items() if not fact.reason}
         for reason in dict.fromkeys(fact.reason for fact in known.values() if fact.reason):
             if (keys := unknown.pop((entry.folder, reason), None)) is not None:
-                names = ", ".join(map(_label, keys))
-                yield entry.folder, f"{names}: not known, {_cut(reason)}", facts[keys[0]].where, False, keys[0]
+                yield entry.folder, _not_known(keys, reason), facts[keys[0]].where, False, keys[0]
         shown = [key for key, fact in told.items() if _says_something(key, fact, facts, llama)]
         together = [key for key in shown if is_size(key)]
         if together:
@@ -77,6 +77,12 @@ def _unknown(facts: Mapping[str, Fact]) -> dict[tuple[str, str], list[str]]:
             if key in facts and facts[key].reason:
                 found.setdefault((entry.folder, facts[key].reason), []).append(key)
     return found
+
+
+def _not_known(keys: list[str], reason: str) -> str:
+    if keys == [UNEXPLAINED]:
+        return f"not explained by any line here: {_cut(reason.removeprefix(PROBLEM))}"
+    return f"{', '.join(map(_label, keys))}: not known, {_cut(reason)}"
 
 
 def _cut(reason: str) -> str:
@@ -124,7 +130,7 @@ def _form(form: Mapping[str, Fact]) -> str:
         parts.append("with a bias")
     if value["weight"] and value["kind"] == "rms":
         parts.extend(
-            {"after_weight": ["weight applied in float32"], "none": ["in the model's type"]}.get(value["cast"], [])
+            {"after_weight": ["weight applied in float32"], "none": ["in the model's dtype"]}.get(value["cast"], [])
         )
     return ", ".join(parts)
 

@@ -138,7 +138,7 @@ def hidden_mlp(layer: Layer) -> Fact | None:
     if "M" not in found.order:
         return None
     node = _telling(layer) or found
-    return Fact(None, node.where, reason=f"{node.where}: an MLP without an activation that has a name here")
+    return Fact(None, node.where, reason=f"{node.where}: an MLP whose activation is none that kunport knows")
 
 
 def _telling(layer: Layer) -> Node | None:

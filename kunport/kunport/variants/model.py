@@ -173,7 +173,8 @@ class Model:
 
     def opaque(self, node: Node, what: str = "") -> Fact:
         """A fact that cannot be told because of a node."""
-        why = str(node.args[0]) if node.op == "unknown" else f"{node.op} is part of nothing that has a name here"
+        unclaimed = f"this {node.op} belongs to no part of a model that kunport knows"
+        why = str(node.args[0]) if node.op == "unknown" else unclaimed
         return Fact(None, node.where, reason=f"{node.where}: {what or why}")
 
     def _decided(self, switches: str) -> tuple[str, ...]:

@@ -61,6 +61,7 @@ def test_a_model_is_described_with_source_lines_and_a_verdict(capsys):
     assert "\nEngine\n    runs through a generated adapter\n" in out
     assert "\nNearest\n    most like Olmo3ForCausalLM (olmo3)\n" in out
     assert "transformers/models/olmo2/modeling_olmo2.py:" in out
+    assert "\n\nIn a residual order, r keeps the residual" in out
     assert out.endswith("Understood: every operation. `*` marks what a Llama does not do.\n")
 
 

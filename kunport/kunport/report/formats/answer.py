@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from kunport.analysis.weights import WeightProof
 
 UNKNOWN, WEIGHTS = "unknown", "weights"
+ORDER = (
+    "In a residual order, r keeps the residual, N is a norm, A attention or another mixer, "
+    "M the MLP or experts, + adds."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +91,4 @@ def verdict(description: Description) -> str:
     return f"{description.architecture} cannot be ported yet: {count} thing{'s' if count > 1 else ''} in the way."
 
 
-__all__ = ["UNKNOWN", "WEIGHTS", "Answer", "Remark", "remarks", "verdict"]
+__all__ = ["ORDER", "UNKNOWN", "WEIGHTS", "Answer", "Remark", "remarks", "verdict"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from kunport.description import name_layers
-from kunport.report.formats.answer import Answer, verdict
+from kunport.report.formats.answer import ORDER, Answer, verdict
 from kunport.report.weights import weight_lines
 from kunport.text import parameters, visible
 
@@ -36,7 +36,7 @@ def _lines(answer: Answer) -> Iterator[str]:
         if texts:
             yield from ("", f"## {title[:1].upper()}{title[1:]}", "")
             yield from (f"- {_text(text)}" for text in texts)
-    yield from ("", "★ marks what a Llama does not do.")
+    yield from ("", f"★ marks what a Llama does not do. {ORDER}")
 
 
 def _weights(answer: Answer) -> list[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
 from kunport.description import Description, Line, name_layers
-from kunport.report.formats.answer import Answer, verdict
+from kunport.report.formats.answer import ORDER, Answer, verdict
 from kunport.report.weights import weight_lines
 from kunport.text import parameters
 from kunport.variants.compare import Held, is_size
 from kunport.variants.known import Nearest
+from kunport.variants.whole.unexplained import KEY as UNEXPLAINED
 
 _REASONS = 8  # as many reasons are printed; the other formats have all
 _WIDTH = 88  # columns of a line's text before its place in the source
@@ -43,6 +43,8 @@ def _lines(answer: Answer) -> Iterator[str]:
     if description.nearest is not None:
         yield from ("", "Nearest", *_indented(nearest_lines(description.nearest)))
     yield ""
+    if any(line.key == "residual.order" for lines in description.groups.values() for line in lines):
+        yield f"{ORDER} `kunport analyze --list-variants` says what the other lines mean."
     yield from verdict_lines(description)
 
 
@@ -50,7 +52,7 @@ def nearest_lines(nearest: Nearest) -> Iterator[str]:
     """The nearest known architecture, and the keys in which the model differs, sizes and settings aside."""
     yield f"most like {nearest.architecture} ({nearest.model_type})"
     for each in nearest.differences:
-        if not is_size(each.key):
+        if not is_size(each.key) and each.key != UNEXPLAINED:
             ours, theirs = (", ".join(map(_held, side)) for side in (each.left, each.right))
             yield f"{each.key}: {ours} here, {theirs} there"
 
@@ -58,7 +60,14 @@ def nearest_lines(nearest: Nearest) -> Iterator[str]:
 def _held(held: Held) -> str:
     if held.fact is None:
         return "absent"
-    return "not known" if held.fact.reason else json.dumps(held.fact.value)
+    if held.fact.reason:
+        return "not known"
+    value = held.fact.value
+    if value is None or value == []:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " ".join(value) if isinstance(value, list) else str(value)
 
 
 def verdict_lines(description: Description) -> Iterator[str]:

@@ -38,7 +38,7 @@ def read(site: Site) -> Found:
     unread = site.query.angles if not site.query.ropes else ()
     if len(found) > 1 or unread:
         differ = "queries and keys are normalised differently"
-        why = f"a norm beside a rotation that has no name here ({unread[0].where})" if unread else differ
+        why = f"a norm beside a rotation that kunport does not know ({unread[0].where})" if unread else differ
         fact = Fact(None, norm.where, reason=f"{norm.where}: {why}")
         yield from ((key, fact) for key in (KEY, SPAN))
         return

@@ -26,7 +26,8 @@ def read(site: Site) -> Found:
         yield KEY, model.fact("rope", site.query.ropes[0].where, SWITCHES)
     elif site.query.angles or site.key.angles:
         node = (site.query.angles or site.key.angles)[0]
-        yield KEY, Fact(None, where, reason=f"{where}: a rotation by {node.op} of {node.where} that has no name here")
+        reason = f"{where}: a rotation by {node.op} of {node.where} that kunport does not know"
+        yield KEY, Fact(None, where, reason=reason)
     elif site.query.unknown is not None:
         yield KEY, model.opaque(site.query.unknown)
     elif (shifting := site.shifting) is not None:

@@ -44,8 +44,8 @@ def read(site: Site) -> Found:
     yield "position.dims", model.fact(_dims(model, rope.table), rope.where, "", rope.table.rotary_dim)
     if rope.table.own and not rope.table.rope_type:
         node = model.index.nodes[rope.table.cos]
-        yield "position.base", model.opaque(node, "frequencies that follow no formula that has a name here")
-        yield "position.scaling", model.opaque(node, "frequencies that follow no formula that has a name here")
+        yield "position.base", model.opaque(node, "frequencies that follow no formula that kunport knows")
+        yield "position.scaling", model.opaque(node, "frequencies that follow no formula that kunport knows")
         return
     if isinstance(base, Scalar) and symbols_of(base.expr):
         node = model.index.nodes[rope.table.cos]
