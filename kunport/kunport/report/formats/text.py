@@ -10,6 +10,7 @@ from kunport.report.weights import weight_lines
 from kunport.text import parameters
 from kunport.variants.compare import Held, is_size
 from kunport.variants.known import Nearest
+from kunport.variants.verdict.judge import AS_IS
 from kunport.variants.whole.unexplained import KEY as UNEXPLAINED
 
 _REASONS = 8  # as many reasons are printed; the other formats have all
@@ -39,7 +40,9 @@ def _lines(answer: Answer) -> Iterator[str]:
     if description.runs is not None:
         yield from ("", "Engine", f"    {description.runs.answer}")
         yield from _indented(description.runs.reasons[:_REASONS])
-        yield from _indented(f"{use.layer}: {', '.join(use.operators)}" for use in description.runs.uses)
+        if description.runs.answer != AS_IS and description.runs.uses:
+            yield "    layers of the engine, and what of the source each runs:"
+            yield from _indented(f"  {use.layer}: {', '.join(use.operators)}" for use in description.runs.uses)
     if description.nearest is not None:
         yield from ("", "Nearest", *_indented(nearest_lines(description.nearest)))
     yield ""

@@ -93,3 +93,9 @@ def test_a_branch_on_a_size_is_noted(tmp_path):
 def test_a_configuration_that_the_constructor_rewrites(tmp_path):
     source = model("x = x + self.config.n", init="config.n = config.n * 2\nconfig.extra = 1")
     same_both_ways(tmp_path, source, n=3)
+
+
+def test_a_choice_by_a_size_is_noted_where_there_is_another_case(tmp_path):
+    source = model("if x.shape[1] != x.shape[1]: x = x + 1\nif x.shape[1] > 64: x = x + 2")
+    (note,) = read(tmp_path, source).notes
+    assert note.endswith("a choice by sequence; what was read is the case in which sequence > 64 is false")
