@@ -11,11 +11,8 @@ from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.flow import POSITIONS, Flow, Op, basename, parent
 from kunport_codegen.lowering.members import Member, Value
-from kunport_codegen.lowering.selection import DifferentLayersError, Selector, same
+from kunport_codegen.lowering.selection import COUNTS, DifferentLayersError, Selector, same
 from kunport_codegen.lowering.structure import Body
-
-# Fields that say how many layers there are, as configurations name them.
-_COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 
 
 class Merger(Protocol):
@@ -78,7 +75,7 @@ def _kinds(flow: Flow, bodies: list[Body]) -> list[tuple[Expr, Body]]:
     groups: dict[object, list[int]] = {}
     for number, body in enumerate(bodies):
         groups.setdefault(_composition(body), []).append(number)
-    selector = Selector(flow.graph, len(bodies))
+    selector = Selector(flow.graph, len(bodies), guards=flow.guards)
     if len(groups) == 1:
         return [(const(True), unify(bodies, selector))]
     try:
@@ -87,7 +84,7 @@ def _kinds(flow: Flow, bodies: list[Body]) -> list[tuple[Expr, Body]]:
         found: list[tuple[Expr, Body]] = []
         for numbers in groups.values():
             test = selector.test([number in numbers for number in range(len(bodies))])
-            one = unify([bodies[number] for number in numbers], Selector(flow.graph, len(bodies), numbers))
+            one = unify([bodies[number] for number in numbers], Selector(flow.graph, len(bodies), numbers, flow.guards))
             found.append((test, one))
     _name_apart([body for _, body in found])
     return found
@@ -162,7 +159,7 @@ def _carried(steps: list[Op], position: int) -> int | None:
 
 
 def _count(flow: Flow, count: int) -> int | Expr:
-    fields = [name for name in _COUNTS if flow.graph.config.get(name) == count]
+    fields = [name for name in COUNTS if flow.graph.config.get(name) == count]
     return Expr("field", (fields[0],)) if fields else count
 
 

@@ -25,6 +25,7 @@ from kunport_codegen.lowering.projections import pack_projections
 from kunport_codegen.lowering.report import describe, opportunities
 from kunport_codegen.lowering.residual import thread_residual
 from kunport_codegen.lowering.rotary import place_ropes
+from kunport_codegen.lowering.scaled_weights import unscale_weights
 from kunport_codegen.lowering.sharing import share_classes
 from kunport_codegen.lowering.splits import splits
 from kunport_codegen.lowering.states import fold_step_biases, place_states
@@ -49,6 +50,7 @@ def lower(graph: Graph, facts: Facts) -> LoweredModel:
     _settled(flow)
     flatten_heads(flow)
     fold_step_biases(flow)
+    unscale_weights(flow)
     head = place_head(flow)
     place_embeddings(flow)
     pack_projections(flow)

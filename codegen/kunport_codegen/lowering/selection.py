@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kunport_codegen.expression import Expr, Scalar, const, evaluate
-from kunport_codegen.graph import Graph
+from kunport_codegen.graph import Graph, Guard
 from kunport_codegen.lowering.flow import layer_of
 from kunport_codegen.lowering.members import Choice, Value
 
 LAYER = "layer_idx"
+# Fields that say how many layers there are, as configurations name them.
+COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+
+
+_NOTHING = "layers differ, and no field of the configuration says which is which"
 
 
 class DifferentLayersError(Exception):
@@ -30,8 +35,11 @@ class Candidate:
 class Selector:
     """Finds expressions on ``layer_idx`` for values given by layer, of all ``count`` or of those with some numbers."""
 
-    def __init__(self, graph: Graph, count: int, numbers: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, graph: Graph, count: int, numbers: Sequence[int] | None = None, guards: list[Guard] | None = None
+    ) -> None:
         self.graph = graph
+        self.guards = [] if guards is None else guards
         self.count = count
         self.numbers = range(count) if numbers is None else numbers
         self.candidates = list(self._candidates())
@@ -54,11 +62,25 @@ class Selector:
                 distinct.append(value)
         result = distinct[-1]
         for value in reversed(distinct[:-1]):
-            result = Choice(self.test([same(value, other) for other in values]), value, result)
+            test = self._by_field([same(value, other) for other in values])
+            if test is None:
+                raise DifferentLayersError(_NOTHING)
+            result = Choice(test, value, result)
         return result
 
     def test(self, truth: Sequence[bool]) -> Expr:
-        """A condition that holds for just the layers for which ``truth`` is true."""
+        """A condition that holds for just the layers that have something, for which ``truth`` is true.
+
+        Raises:
+            DifferentLayersError: nothing in the configuration says which they are.
+        """
+        found = self._by_field(truth) or self._by_number(truth)
+        if found is None:
+            raise DifferentLayersError(_NOTHING)
+        return found
+
+    def _by_field(self, truth: Sequence[bool]) -> Expr | None:
+        """A condition on what the configuration says of a layer."""
         for candidate in self.candidates:
             if all(isinstance(value, bool | int) for value in candidate.values) and [
                 bool(value) for value in candidate.values
@@ -70,7 +92,35 @@ class Selector:
             others = {value for value, wanted in zip(candidate.values, truth, strict=True) if not wanted}
             if len(others) == 1 and [value not in others for value in candidate.values] == list(truth):
                 return Expr("ne", (candidate.expr, const(others.pop())))
-        raise DifferentLayersError("layers differ, and no field of the configuration says which is which")
+        return None
+
+    def _by_number(self, truth: Sequence[bool]) -> Expr | None:
+        """A condition on the layer's number alone, where it is true of the first one or follows a list that repeats.
+
+        With more layers or fewer it might be another, so that their number is guarded.
+        """
+        counts = [name for name in COUNTS if self.graph.config.get(name) == self.count]
+        if not counts:
+            return None
+        found = None
+        if self.numbers[0] == 0 and truth[0] and not any(truth[1:]):
+            found = Expr("eq", (shifted(0), const(0)))
+        for name, items in self.graph.config.items():
+            if (
+                found is None
+                and isinstance(items, list | tuple)
+                and 1 < len(items) < self.count
+                and name.isidentifier()
+            ):
+                kinds = [items[number % len(items)] for number in self.numbers]
+                chosen = {kind for kind, wanted in zip(kinds, truth, strict=True) if wanted}
+                if len(chosen) == 1 and [kind in chosen for kind in kinds] == list(truth):
+                    path = f"{name}[{LAYER} % {len(items)}]"
+                    found = Expr("eq", (Expr("field", (path,)), const(chosen.pop())))
+        if found is not None:
+            count = Expr("eq", (Expr("field", (counts[0],)), const(self.count)))
+            self.guards.append(Guard(count, True, self.graph.modules[""].where))
+        return found
 
     def _candidates(self) -> Iterable[Candidate]:
         for expr in dict.fromkeys(self._declared()):

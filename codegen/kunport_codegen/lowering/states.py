@@ -8,10 +8,12 @@ from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.flow import Flow, Op, parent
 from kunport_codegen.lowering.members import Member, Prefix, Value
+from kunport_codegen.lowering.weights import parts_on_disk
 
 # Operator -> the runtime's layer, and what that is called in a module where it has no parameters and so no name.
 LAYERS = {
     "short_convolution": ("ShortConvolution", "convolution"),
+    "token_shift": ("TokenShift", "shift"),
     "mamba1_scan": ("Mamba1Scan", "scan"),
     "mamba2_scan": ("Mamba2Scan", "scan"),
     "gated_delta_rule": ("GatedDeltaRule", "memory"),
@@ -62,7 +64,9 @@ def fold_step_biases(flow: Flow) -> None:
 def _member(flow: Flow, op: Op) -> Member:
     fact: StateOperator = op.fact
     factory, name = LAYERS[fact.kind]
-    path = parent(fact.weight) if fact.weight is not None else f"{op.owner}.{name}"
+    owner = flow.graph.modules.get(op.owner)
+    path = op.owner if owner is not None and owner.leaf is not None else f"{op.owner}.{name}"
+    path = parent(fact.weight) if fact.weight is not None else path
     module = flow.graph.modules.get(path)
     has_bias = module.attributes.get("has_bias") if module is not None and module.leaf is not None else None
     kwargs: dict[str, Value] = {}
@@ -70,6 +74,8 @@ def _member(flow: Flow, op: Op) -> Member:
         kwargs["bias"] = has_bias
     elif fact.bias is not None:
         kwargs["bias"] = True
+    if fact.weight is not None and (parts := parts_on_disk(flow.graph, fact.weight)) > 1:
+        kwargs["parts"] = parts
     kwargs |= fact.options
     kwargs["prefix"] = Prefix(path.rpartition(".")[2])
     sources = [path] if fact.weight is not None else []

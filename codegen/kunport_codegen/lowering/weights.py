@@ -16,6 +16,7 @@ from kunport_codegen.lowering.ignored import Ignored, ignored
 from kunport_codegen.lowering.members import Member, Regroup
 
 Shard = str | int | None
+_JOINED = "concatenate:0"
 # Picks one of a map's tables.
 Table = Callable[["WeightMap"], dict[str, str | None]]
 
@@ -110,12 +111,15 @@ def _tensors(graph: Graph, members: list[Member], raw: set[str]) -> Iterable[_Te
         for member in members
         for source, shard in zip(member.sources, _shards(member), strict=True)
     }
+    joining = {member.path for member in members if "parts" in member.kwargs}
     own = {path: f"{parent(member.path)}.{basename(path)}" for member in members for path in member.tensors.values()}
     tied = {first for first, _ in graph.tied} & {name for name in graph.parameters if basename(parent(name)) != ""}
     for name in graph.parameters:
         place = places.get(parent(name))
-        for disk, module in _on_disk(graph, name):
-            if name in own:
+        for disk, module, part in _on_disk(graph, name, joined=parent(name) in joining):
+            if part is not None and place is not None:
+                yield _Tensor(disk, module, f"{place[0]}.{basename(name)}", part)
+            elif name in own:
                 yield _Tensor(disk, module, own[name], None)
             elif place is not None:
                 yield _Tensor(disk, module, place[0] + module[len(parent(name)) :], place[1])
@@ -133,22 +137,35 @@ def _shards(member: Member) -> list[Shard]:
     )
 
 
-def _on_disk(graph: Graph, name: str) -> Iterable[tuple[str, str]]:
-    """The tensors on disk that make up a parameter, and their names as if they were in its module."""
+def parts_on_disk(graph: Graph, name: str) -> int:
+    """How many tensors of the checkpoint make up a parameter by being put behind one another; 1 where one is it."""
+    found = (rename for rename in graph.renames if _match(rename.target, name) is not None)
+    return next((len(rename.sources) for rename in found if rename.operations == (_JOINED,)), 1)
+
+
+def _on_disk(graph: Graph, name: str, *, joined: bool) -> Iterable[tuple[str, str, Shard]]:
+    """The tensors on disk that make up a parameter, and their names as if they were in its module.
+
+    Where they are put behind one another, and the layer does that (``joined``), their own names and their places.
+    """
     for rename in graph.renames:
         numbers = _match(rename.target, name)
         if numbers is None:
             continue
         if not rename.operations:
-            yield _fill(rename.sources[0], numbers), name
+            yield _fill(rename.sources[0], numbers), name, None
+            return
+        if joined and rename.operations == (_JOINED,):
+            for place, source in enumerate(rename.sources):
+                yield _fill(source, numbers), _fill(source, numbers), place
             return
         if "stack" not in rename.operations:
             raise WeightMapError(f"{name} is made of {', '.join(rename.sources)} by {', '.join(rename.operations)}")
         for source in rename.sources:
             disk = _fill(source, [*numbers, "0"])
-            yield disk, f"{parent(name)}.{_experts_tail(rename, source, numbers)}"
+            yield disk, f"{parent(name)}.{_experts_tail(rename, source, numbers)}", None
         return
-    yield name, name
+    yield name, name, None
 
 
 def _experts_tail(rename: Rename, source: str, numbers: list[str]) -> str:
@@ -172,6 +189,12 @@ def _general(name: str) -> str:
 
 def _stack(result: WeightMap, members: list[Member], tensors: list[_Tensor]) -> None:
     """Name each shard by the shortest part of its path that no other tensor has."""
+    for tensor in tensors:
+        if tensor.shard is not None and tensor.target is not None and tensor.disk == tensor.module:
+            part, text = (f".{basename(parent(name))}" for name in (tensor.disk, tensor.target))
+            others = [other for other in tensors if part in f".{other.module}" and other.shard != tensor.shard]
+            if part != text and not others:
+                result.stacked[part] = (text, tensor.shard)
     for member in members:
         if len(member.sources) < 2:
             continue

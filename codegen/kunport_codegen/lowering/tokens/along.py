@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kunport_codegen.expression import unwrap
+from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.errors import RefusedError
-from kunport_codegen.lowering.flow import Op
+from kunport_codegen.lowering.flow import Layout, Op
 from kunport_codegen.lowering.tokens.axes import axes_of
 from kunport_codegen.lowering.tokens.context import Context, Rules, argument, single_shape
 
@@ -76,6 +78,24 @@ def matmul(context: Context, op: Op) -> None:
     if right.layout.tokens or len(right.shape) != 2 or left.roles[-1] is not None:
         raise RefusedError("it is a product across tokens that is not recognised as attention")
     context.keep(op, [axes_of(single_shape(context, op), left.roles)])
+
+
+@RULES.of("baddbmm")
+def batched(context: Context, op: Op) -> None:
+    """A matrix of parameters for each head, where tokens lie behind the heads."""
+    added, left, right = (context.of(arg) for arg in op.args)
+    if left.roles != (None, "t", None) or right.layout.tokens or added.layout.tokens or op.kwargs:
+        raise RefusedError("it is a product across tokens that is not recognised as attention")
+    if unwrap(added.shape[1]) != 1:
+        raise RefusedError("it adds something else than a bias")
+    bias = context.flow.fresh(Layout(False, (added.shape[0], added.shape[2])), context.flow.dtypes.get(op.args[0].id))
+    product = context.flow.fresh(left.layout, context.flow.dtypes.get(op.args[1].id))
+    context.ops += [
+        Op("squeeze", (op.args[0], 1), {}, [bias], op.owner, op.where),
+        Op("einsum", ("thd,hde->the", op.args[1], op.args[2]), {}, [product], op.owner, op.where),
+    ]
+    op.name, op.args = "add", (Ref(product), Ref(bias))
+    context.keep(op, [axes_of(single_shape(context, op))])
 
 
 @RULES.of("embedding")

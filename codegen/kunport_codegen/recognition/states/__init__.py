@@ -8,14 +8,18 @@ family says which tensors may play which part.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+
+import numpy as np
 
 from kunport_codegen.facts import Mixer, Number, StateOperator
 from kunport_codegen.graph import Node
 from kunport_codegen.recognition.index import Index
 
-from .convolutions import find_convolutions
+from .convolutions import find_convolutions, find_shifts
 from .memories import find_gated_delta, find_linear_attention
+from .recurrences import find_rg_lru, find_rwkv
 from .scans import find_mamba1, find_mamba2
 from .tokens import axes
 from .trial import Found, Trial, outputs, run
@@ -28,19 +32,23 @@ _FAMILIES: dict[str, tuple[str, tuple[str, ...], _Find]] = {
     "mamba2": ("mamba2_scan", ("cumsum", "loop"), find_mamba2),
     "gated_delta": ("gated_delta_rule", ("cumsum",), find_gated_delta),
     "linear": ("linear_attention", ("matmul",), find_linear_attention),
+    "rg_lru": ("rg_lru", ("loop",), find_rg_lru),
+    "rwkv": ("rwkv", ("loop",), find_rwkv),
 }
 # The operator's inputs whose sizes its state has, in the order in which a layer is made with them.
 _SIZES: dict[str, dict[str, tuple[str, int]]] = {
     "mamba1_scan": {"channels": ("a", 0), "state_size": ("a", 1)},
     "mamba2_scan": {"heads": ("x", -2), "head_dim": ("x", -1), "state_size": ("b", -1)},
     "gated_delta_rule": {"heads": ("value", -2), "key_dim": ("key", -1), "value_dim": ("value", -1)},
+    "rg_lru": {"channels": ("x", -1)},
+    "rwkv": {"channels": ("value", -1)},
     "linear_attention": {"heads": ("value", -2), "key_dim": ("key", -1), "value_dim": ("value", -1)},
 }
 
 
 def find_states(index: Index, mixers: list[Mixer]) -> list[StateOperator]:
     """The state operators of a graph, in order."""
-    found = find_convolutions(index)
+    found = [*find_convolutions(index), *find_shifts(index)]
     results = {each.output for each in found}
     for mixer in mixers:
         if mixer.kind in _FAMILIES:
@@ -54,10 +62,13 @@ def _state(index: Index, mixer: Mixer, results: set[int]) -> StateOperator | Non
     kind, ops, find = _FAMILIES[mixer.kind]
     nodes = [index.nodes[each] for each in mixer.nodes if each in index.live]
     anchors = [node for node in nodes if node.op in ops]
+    if _is_unrolled(index, nodes):
+        return None
     trial: Trial | None = None
     for output in outputs(index, anchors):
         trial = run(index, output, results) if trial is None else trial.at(output)
-        found = None if trial is None else find(trial)
+        with np.errstate(all="ignore"):  # what plays another part than it is tried in may grow without bounds
+            found = None if trial is None else find(trial)
         if found is not None and trial is not None:
             return _fact(index, kind, output, trial, found)
     return None
@@ -80,6 +91,18 @@ def _fact(index: Index, kind: str, output: Node, trial: Trial, found: Found) -> 
         frame=output.frame,
         where=output.where,
     )
+
+
+def _is_unrolled(index: Index, nodes: list[Node]) -> bool:
+    """Whether a loop over a sequence was read for its length at hand alone, which says nothing of longer ones."""
+    lines: dict[str, list[int]] = {}
+    for node in nodes:
+        lines.setdefault(node.where.file, []).append(node.where.line)
+    for note in index.graph.notes:
+        found = re.match(r"(.*):(\d+): a loop over range\(.*\bsequence\b.*\) was unrolled", note)
+        if found is not None and (near := lines.get(found[1])) and min(near) <= int(found[2]) <= max(near):
+            return True
+    return False
 
 
 def _size(node: Node, place: int) -> Number:

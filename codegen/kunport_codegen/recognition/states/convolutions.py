@@ -6,16 +6,57 @@ from typing import Any
 
 from kunport_codegen.expression import Scalar, unwrap
 from kunport_codegen.facts import Number, StateOperator
-from kunport_codegen.graph import Node
+from kunport_codegen.graph import Node, Ref
+from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
 from kunport_codegen.recognition.index import Index, argument, is_cast
 
-from .tokens import is_sequence
+from .tokens import axes, is_sequence
 
 
 def find_convolutions(index: Index) -> list[StateOperator]:
     """Each ``conv1d`` that sees nothing but the last few tokens of its own channel."""
     found = (_convolution(index, node) for node in index.in_order("conv1d"))
     return [fact for fact in found if fact is not None]
+
+
+def find_shifts(index: Index) -> list[StateOperator]:
+    """Each token's predecessor, zeros before the first: a sequence that is padded in front and cut at the end."""
+    found = []
+    for node in index.in_order("pad"):
+        source = index.producer(node.args[0])
+        where = None if source is None else axes(source)
+        if source is None or where is None or source.shape is None or where[:2] != (0, 1) or len(source.shape) != 3:
+            continue
+        if [unwrap(each) for each in node.args[1]] == [0, 0, 1, -1] and not unwrap(node.kwargs.get("value", 0)):
+            output = _started(index, node)
+            found.append(
+                StateOperator(
+                    kind="token_shift",
+                    inputs={"x": source.id},
+                    sizes={"channels": source.shape[-1]},
+                    options={},
+                    weight=None,
+                    bias=None,
+                    output=output.id,
+                    nodes=index.exclusive([node, output], output),
+                    frame=output.frame,
+                    where=node.where,
+                )
+            )
+    return found
+
+
+def _started(index: Index, shifted: Node) -> Node:
+    """The shifted tokens once a state of zeros, as before the first token, has been put before the first one."""
+    user = index.user(shifted)
+    if user is None or user.op != "setitem" or not isinstance(user.args[1], tuple) or not isinstance(user.args[2], Ref):
+        return shifted
+    first = len(user.args[1]) == 2 and user.args[1][0] == slice(None, None, None) and unwrap(user.args[1][1]) == 0
+    try:
+        zeros = index.constant(user.args[2].id) and not evaluate(index.nodes, user.args[2].id, {}).any()
+    except UnevaluableError:
+        return shifted
+    return user if first and zeros else shifted
 
 
 def _convolution(index: Index, node: Node) -> StateOperator | None:

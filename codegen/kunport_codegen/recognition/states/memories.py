@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 
-from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Number
 from kunport_codegen.recognition.index import split_number
 from kunport_codegen.recognition.rules import Array
@@ -78,7 +77,7 @@ def _first_tokens(trial: Trial, *, gated: bool) -> Iterator[_Parts]:
         for query, key, gate, scale in product(keys, keys, gates, scales):
             if query.sizes != key.sizes:
                 continue
-            found = float((query.numbers[0, 0, 0] * key.numbers[0, 0, 0]).sum()) * unwrap(scale)
+            found = float((query.numbers[0, 0, 0] * key.numbers[0, 0, 0]).sum()) * trial.size(scale)
             found *= 1.0 if gate is None else float(gate.numbers[0, 0, 0])
             if abs(found - factors[0]) <= 1e-6 * abs(factors[0]):
                 yield _Parts(query, key, value, gate, scale)

@@ -21,7 +21,7 @@ from kunport_codegen.graph import Node
 from kunport_codegen.recognition.draw import Draw
 from kunport_codegen.recognition.evaluate import UnevaluableError
 from kunport_codegen.recognition.evaluate import evaluate as evaluate_nodes
-from kunport_codegen.recognition.index import OUTPUT, Index
+from kunport_codegen.recognition.index import MODEL, OUTPUT, Index, is_cast
 from kunport_codegen.recognition.rules import Array
 
 from .tokens import axes
@@ -114,7 +114,8 @@ def outputs(index: Index, anchors: Collection[Node]) -> list[Node]:
         seen.add(current)
         if node.op in _PROJECTIONS and single and _projects(index, node):
             break
-        if single and axes(node) is not None:
+        widened = is_cast(node) and node.dtype != MODEL  # by what reads it
+        if single and axes(node) is not None and not widened:
             found.append(node)
         users = index.users.get(current, ())
         if OUTPUT in users:

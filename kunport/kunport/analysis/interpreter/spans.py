@@ -46,6 +46,8 @@ def over_span(interpreter: Interpreter, node: ast.For, span: Span, scope: Scope)
         interpreter.assign(node.target, number, scope)
         run_block(interpreter, node.body, scope)
 
+    if isinstance(node.target, ast.Name) and not isinstance(before.get(node.target.id), Tensor):
+        scope.variables.pop(node.target.id, None)  # a turn binds it first: what an earlier loop left in it is not read
     try:
         rows = interpreter.operator("arange", span.bounds, {})
         _widen(interpreter, rows, span, scope, turn)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from vllm.model_executor.utils import set_weight_attrs
 
 from kunport_runtime.engine.states.layer import StateLayer
 from kunport_runtime.engine.states.state import State
@@ -19,6 +20,7 @@ class ShortConvolution(StateLayer):
         width: tokens that it sees, the present one included.
         bias: whether it has one.
         activation: of the result, ``none`` or ``silu``.
+        parts: how many tensors of a checkpoint hold the weight, the channels of one behind those of another.
         prefix: its place in the model.
     """
 
@@ -26,12 +28,28 @@ class ShortConvolution(StateLayer):
     constants: ClassVar[frozenset[str]] = frozenset(("weight", "bias"))
 
     def __init__(
-        self, channels: int, width: int, *, bias: bool = False, activation: str = "none", prefix: str = ""
+        self,
+        channels: int,
+        width: int,
+        *,
+        bias: bool = False,
+        activation: str = "none",
+        parts: int = 1,
+        prefix: str = "",
     ) -> None:
         super().__init__(self.states(channels, width), prefix)
         self.weight = nn.Parameter(torch.empty(channels, 1, width), requires_grad=False)
         self.bias = nn.Parameter(torch.empty(channels), requires_grad=False) if bias else None
         self.options = {"activation": activation}
+        self.parts, self._arrived = parts, dict[int, Tensor]()
+        set_weight_attrs(self.weight, {"weight_loader": self.load_weight})
+
+    def load_weight(self, weight: nn.Parameter, loaded: Tensor, part: int = 0) -> None:
+        """Take the whole weight, or part after part, in any order; where each belongs is known once all are there."""
+        self._arrived[part] = loaded
+        if len(self._arrived) == self.parts:
+            weight.data.copy_(torch.cat([self._arrived[place] for place in range(self.parts)]))
+            self._arrived.clear()
 
     @staticmethod
     def states(channels: int, width: int) -> tuple[State, ...]:
@@ -42,3 +60,31 @@ class ShortConvolution(StateLayer):
         """``[tokens, channels]`` to the same."""
         x = x.contiguous()
         return self.run(torch.empty_like(x), x=x, weight=self.weight.squeeze(1), bias=self.bias)
+
+
+class TokenShift(StateLayer):
+    """Each token's predecessor in its sequence, zeros before the first: a convolution that sees it alone.
+
+    Args:
+        channels: of the input and the output.
+        prefix: its place in the model.
+    """
+
+    operators = ("short_convolution",)
+    constants: ClassVar[frozenset[str]] = frozenset(("weight",))
+
+    def __init__(self, channels: int, *, prefix: str = "") -> None:
+        super().__init__(self.states(channels), prefix)
+        self.channels = channels
+        self.options = {"activation": "none"}
+
+    @staticmethod
+    def states(channels: int) -> tuple[State, ...]:
+        """The last token."""
+        return (State((channels, 1), sums=False),)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[tokens, channels]`` to the same."""
+        x = x.contiguous()
+        weight = torch.tensor([1.0, 0.0], dtype=x.dtype, device=x.device).expand(self.channels, 2).contiguous()
+        return self.run(torch.empty_like(x), x=x, weight=weight)
