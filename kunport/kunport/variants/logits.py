@@ -8,7 +8,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Number
 from kunport_codegen.graph import Location, Node, Ref, refs
 
-from kunport.variants.model import Model
+from kunport.variants.model import VIEWS, Model
 from kunport.variants.paths import Projection, projection
 from kunport.variants.stream import scaled
 
@@ -54,7 +54,8 @@ def _read(model: Model) -> Logits:
                 found.where = node.where
                 found.lost = str(node.args[0]) if node.op == "unknown" else f"{node.op} stands after the head"
             break
-        found.explained.add(node.id)
+        if node.op not in VIEWS:  # which need no explanation, or scramble the tensor
+            found.explained.add(node.id)
         node = behind
     if found.head is None:
         found.lost = found.lost or "the logits come from no product with a parameter"

@@ -133,6 +133,14 @@ CHANGES = {
     "layers twice": ("in self.blocks:", "in list(self.blocks) * 2:"),
     "a weight less one": ("self.weight * y", "(self.weight - 1) * y"),
     "a weight squared": ("self.weight * y", "self.weight * self.weight * y"),
+    "a view that mixes tokens": ("# normed", "h = h.transpose(1, 2).reshape(h.shape)"),
+    "heads that are not turned back": (
+        "(weights @ v).transpose(1, 2).reshape(b, t, -1)",
+        "(weights @ v).reshape(b, t, -1)",
+    ),
+    "an activation in half": ("# halves", "up = up.to(torch.bfloat16).to(x.dtype)"),
+    "whole numbers": ("# embedded", "x = (x * 8).to(torch.int32).to(x.dtype)"),
+    "tables in half": ("-1).to(x.dtype) for each", "-1).to(torch.bfloat16).to(x.dtype) for each"),
     "a norm in float16": ("x.float()", "x.to(torch.float16)"),
 }
 

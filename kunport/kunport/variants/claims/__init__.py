@@ -1,7 +1,7 @@
 """Which operators the stated facts explain, so that what none of them explains can be named.
 
-A fact states what its operators do. Every operator has to belong to one, but for views of a tensor, casts, and what
-depends on sizes and masks alone, which does nothing until something reads it.
+A fact states what its operators do. Every operator has to belong to one, but for views of a tensor, casts that round
+as the model's type does, and what depends on sizes and masks alone, which does nothing until something reads it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kunport_codegen.recognition.index import number
 from kunport.variants.claims.attention import of_site
 from kunport.variants.claims.networks import of_mlps, of_routers, of_sums
 from kunport.variants.claims.products import of_products
+from kunport.variants.claims.views import rounds, scrambles, truncates
 from kunport.variants.logits import logits
 from kunport.variants.model import TRANSPOSED, VIEWS, Layer, Model
 from kunport.variants.paths import sites
@@ -52,14 +53,17 @@ def _unclaimed(model: Model, layer: Layer | None) -> list[Node]:
     if "unclaimed" not in memo:
         claimed = model.stated.union(_of_model(model) if layer is None else _of_layer(layer))
         nodes = model.outside if layer is None else layer.nodes
-        memo["unclaimed"] = [node for node in nodes if node.id not in claimed and _matters(model, node)]
+        memo["unclaimed"] = [
+            node for node in nodes if rounds(model, node) or (node.id not in claimed and _matters(model, node))
+        ]
     found: list[Node] = memo["unclaimed"]
     return found
 
 
 def _matters(model: Model, node: Node) -> bool:
     """Whether an operator has to be explained: all do but views, casts and what depends on sizes and masks alone."""
-    return node.op == "unknown" or not (node.op in _GIVEN or node.op in VIEWS or model.still(node.id))
+    viewed = node.op in VIEWS and not scrambles(model, node) and not truncates(model, node)
+    return node.op == "unknown" or not (node.op in _GIVEN or viewed or model.still(node.id))
 
 
 def _neutral(node: Node) -> bool:

@@ -19,6 +19,7 @@ from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
 from kunport_codegen.recognition.rules import Array
 from kunport_codegen.recognition.spelling import spelled
 
+from kunport.variants.claims.views import scrambles
 from kunport.variants.model import Model
 
 # Operators that move elements, or make a tensor that they are moved to. Numbers may also come through arithmetic
@@ -51,6 +52,10 @@ class Places:
         return math.prod(shape) == count and bool(np.all(self.tokens == np.arange(count).reshape(shape)))
 
 
+def _moves(model: Model, node: Node) -> bool:
+    return node.op in _MOVES or scrambles(model, node)
+
+
 def moved(model: Model, wanted: int, sources: Iterable[int], same: Mapping[int, int]) -> bool:
     """Whether an operator between some tensors and one made of them moves elements; arguments as `follow` has them."""
     pending, seen = [wanted], set(sources)
@@ -59,7 +64,7 @@ def moved(model: Model, wanted: int, sources: Iterable[int], same: Mapping[int, 
         node = model.index.nodes.get(current)
         if node is None or current in seen or model.still(current):
             continue
-        if node.op in _MOVES and current not in same:
+        if _moves(model, node) and current not in same:
             return True
         seen.add(current)
         pending.extend([same[current]] if current in same else model.reads(node))
@@ -90,7 +95,7 @@ def follow(model: Model, wanted: int, sources: Iterable[int], same: Mapping[int,
     )
     if found is None:
         return None
-    moves = frozenset(node.id for node in between if node.op in _MOVES)
+    moves = frozenset(node.id for node in between if _moves(model, node))
     return Places(*found, moves)
 
 

@@ -51,6 +51,8 @@ def _name(model: Model, layer: Layer | None, node: Node) -> str:
     """The operator, with the parameter that it applies."""
     paths = (path for arg in node.args if (path := model.parameter(arg)) is not None)
     path = next(paths, None)
+    if node.op == "to" and node.dtype is not None:
+        return f"a cast to {node.dtype.name}"
     if path is None:
         return node.op
     return f"{node.op} of {layer.inside(path) if layer is not None else path}"

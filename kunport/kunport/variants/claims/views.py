@@ -1,0 +1,85 @@
+"""Views that change the order of elements, and casts that change their values.
+
+A reshape of what was transposed puts other elements side by side. A cast to a type that the source names, and that is
+narrower than what it reads, rounds whatever type the model has.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from kunport_codegen.graph import Node
+from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
+from kunport_codegen.recognition.index import sizes
+
+from kunport.variants.model import TRANSPOSED, VIEWS, Model
+
+_TRANSPOSING = frozenset(TRANSPOSED) - {"to", "reshape", "unsqueeze"}
+_HALF, _WHOLE = ("float16", "bfloat16", "float8"), ("int", "uint")
+_SHAPING = frozenset(("reshape", "view", "flatten", "unflatten"))
+
+
+def scrambles(model: Model, node: Node) -> bool:
+    """Whether an operator makes rows of elements that were in several ones before the views that lead to it.
+
+    Moving whole dimensions of size one about, merging some and taking them apart again scrambles nothing.
+    """
+    if node.op not in _SHAPING:
+        return False
+    known: dict[int, bool] = model.memo.setdefault("scrambled", {})
+    if node.id not in known:
+        known[node.id] = _scrambles(model, node)
+    return known[node.id]
+
+
+def rounds(model: Model, node: Node) -> bool:
+    """Whether an operator casts floating numbers to a half or a smaller type that the source names."""
+    return _narrows(model, node, _HALF)
+
+
+def truncates(model: Model, node: Node) -> bool:
+    """Whether an operator casts floating numbers to whole ones."""
+    return _narrows(model, node, _WHOLE)
+
+
+def _narrows(model: Model, node: Node, kinds: tuple[str, ...]) -> bool:
+    if node.op != "to" or node.dtype is None or not node.dtype.name.startswith(kinds):
+        return False
+    source = model.index.producer(node.args[0])
+    kind = source.dtype.name if source is not None and source.dtype is not None else ""
+    return kind == "model" or (kind.startswith(("float", "bfloat")) and kind != node.dtype.name)
+
+
+def _scrambles(model: Model, node: Node) -> bool:
+    source, turned = model.index.producer(node.args[0]), False
+    if sizes(source) == sizes(node):
+        return False
+    while source is not None and source.op in VIEWS and not model.index.constant(source.id):
+        turned = turned or source.op in _TRANSPOSING
+        source = model.index.producer(source.args[0])
+    shape = sizes(source)
+    if source is None or shape is None:
+        return False
+    numbers = np.arange(math.prod(shape))
+    if source.id in _heads(model) and len(shape) == 4:
+        batch, heads, tokens, size = shape
+        held = np.swapaxes(numbers.reshape(batch, tokens, heads, size), 1, 2)
+        turned = sizes(node) is not None and (sizes(node) or ())[-1] != size  # heads are put together
+    else:
+        held = numbers.reshape(shape)
+    if not turned:
+        return False
+    try:
+        values = evaluate(model.index.nodes, node.id, {source.id: held})
+    except UnevaluableError:
+        return True
+    return not np.array_equal(values.reshape(-1), numbers)
+
+
+def _heads(model: Model) -> set[int]:
+    """The results of attentions that still have the heads before the tokens."""
+    if "heads" not in model.memo:
+        model.memo["heads"] = {fact.output for fact in model.facts.attentions if fact.heads_first}
+    found: set[int] = model.memo["heads"]
+    return found
