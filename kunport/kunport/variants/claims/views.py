@@ -39,8 +39,10 @@ def rounds(model: Model, node: Node) -> bool:
 
 
 def truncates(model: Model, node: Node) -> bool:
-    """Whether an operator casts floating numbers to whole ones."""
-    return _narrows(model, node, _WHOLE)
+    """Whether an operator casts floating numbers to whole ones, of which floating ones are made again."""
+    users = (model.index.nodes.get(each) for each in model.index.users.get(node.id, ()))
+    again = any(user is not None and user.dtype is not None and _floats(user.dtype.name) for user in users)
+    return again and _narrows(model, node, _WHOLE)
 
 
 def _narrows(model: Model, node: Node, kinds: tuple[str, ...]) -> bool:
@@ -48,7 +50,11 @@ def _narrows(model: Model, node: Node, kinds: tuple[str, ...]) -> bool:
         return False
     source = model.index.producer(node.args[0])
     kind = source.dtype.name if source is not None and source.dtype is not None else ""
-    return kind == "model" or (kind.startswith(("float", "bfloat")) and kind != node.dtype.name)
+    return _floats(kind) and kind != node.dtype.name
+
+
+def _floats(kind: str) -> bool:
+    return kind.startswith(("model", "float", "bfloat"))
 
 
 def _scrambles(model: Model, node: Node) -> bool:
