@@ -47,8 +47,14 @@ def inner_of(model: LoweredModel) -> Body:
         EmissionError: the outer model runs something else than one inner model.
     """
     entered = [step.fact for step in model.root.steps if step.name == "enter"]
-    if len(entered) != 1:
-        raise EmissionError(f"{model.graph.architecture} runs {len(entered)} modules besides its head, not one")
+    name = model.graph.architecture
+    if not entered:
+        raise EmissionError(
+            f"{name} runs its embedding and layers itself, and an adapter needs them in one module beside the head: "
+            f"give them a class of their own, with a forward from token ids to hidden states, and call that in {name}"
+        )
+    if len(entered) > 1:
+        raise EmissionError(f"{name} runs {len(entered)} modules besides its head, and an adapter has room for one")
     body: Body = entered[0]
     return body
 

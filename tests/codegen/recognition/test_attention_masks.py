@@ -142,3 +142,53 @@ def test_a_window_longer_than_what_is_tried_is_not_taken_for_none(window) -> Non
     filled = build.apply("where", kept, scores, -1e9)
     attentions = recognize(build.graph(filled.softmax(dim=-1) @ value)).attentions
     assert [(each.mask, each.window) for each in attentions] == ([("sliding", window)] if window < 5 else [])
+
+
+def positions(build: GraphBuilder) -> tuple[Tensor, Tensor]:
+    """Those of queries and of keys."""
+    return build.arange(SEQUENCE)[:, None], build.arange(SEQUENCE)[None, :]
+
+
+@pytest.mark.parametrize("size", [2, 64])
+@pytest.mark.parametrize("filled", [True, False])
+def test_chunks_by_hand(size, filled) -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    (query, key), rest = positions(build), (build.apply("floor_divide", each, size) for each in positions(build))
+    kept = key.le(query).bitwise_and(next(rest).eq(next(rest)))
+    if filled:
+        scores = scores.masked_fill(kept.bitwise_not(), -1e9)
+    else:
+        hidden = build.apply("full", (SEQUENCE, SEQUENCE), -1e9)
+        scores = scores + build.apply("where", kept, 0.0, hidden)
+    found = recognize(build.graph(scores.softmax(dim=-1) @ value)).attentions
+    longer = [] if filled else ["bidirectional"]  # which does not show: nothing, or a bias that has no name
+    masks = ["chunked"] if size == 2 else longer
+    assert [fact.mask for fact in found] == masks
+
+
+@pytest.mark.parametrize("width", [2, 64])
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_mask_in_two_parts(width, causal) -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    query, key = positions(build)
+    near = (query - key).lt(width)
+    scores = build.apply("where", near, scores, float("-inf"))
+    if causal:
+        scores = build.apply("where", key.gt(query), -1e9, scores)  # the other way round
+    found = recognize(build.graph(scores.softmax(dim=-1) @ value)).attentions
+    assert [(fact.mask, fact.window) for fact in found] == ([("sliding", 2)] if causal and width == 2 else [])
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_alibi_by_distance_under_a_mask(mirrored) -> None:
+    build = GraphBuilder()
+    scores, value = plain_scores(build)
+    query, key = positions(build)
+    distance = (query - key).to(FLOAT32)
+    slopes = (1.0 / 2 ** (build.arange(1, 3, dtype=FLOAT32) * 0.5)).reshape((2, 1, 1))
+    bias = build.apply("abs", distance) * slopes if mirrored else distance * distance * slopes
+    weights = (scores + bias * -1.0).masked_fill(build.mask("causal").to(DType("bool")), -3.4e38).softmax(dim=-1)
+    (found,) = recognize(build.graph(weights.to(MODEL) @ value)).attentions
+    assert (found.alibi, found.mask) == (mirrored, "causal")
