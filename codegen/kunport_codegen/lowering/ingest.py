@@ -9,6 +9,8 @@ from kunport_codegen.lowering.flow import Flow, Op, needed
 from kunport_codegen.lowering.norms import has_layer
 from kunport_codegen.lowering.rotary import has_embedding, regrouped_alike
 
+_CONVOLUTIONS = ("short_convolution", "token_shift")
+
 
 def ingest(graph: Graph, facts: Facts) -> Flow:
     """The graph's operators with what was recognised in one piece each. What the output does not need is dropped.
@@ -28,6 +30,7 @@ def ingest(graph: Graph, facts: Facts) -> Flow:
     for node in graph.nodes:
         flow.dtypes[node.id] = node.dtype
     _refuse_unknown(flow, graph)
+    _refuse_unproved(flow, facts, owners)
     return flow
 
 
@@ -67,6 +70,15 @@ def _owners(graph: Graph) -> dict[int, str]:
             inner = frames.get(inner.parent) if inner.parent is not None else None
         owners[frame.id] = inner.path if inner is not None else ""
     return owners
+
+
+def _refuse_unproved(flow: Flow, facts: Facts, owners: dict[int, str]) -> None:
+    """A mixer that is known by its family, of which no part was proved to be an operator with a state."""
+    proved = {each.output for each in facts.states if each.kind not in _CONVOLUTIONS}
+    for mixer in facts.mixers:
+        if mixer.kind != "short_convolution" and proved.isdisjoint(mixer.nodes):
+            op = Op(f"{mixer.kind} mixer", (), {}, [], owners[mixer.frame], mixer.where)
+            flow.refuse(op, "it is not proved to be an operator with a state that the runtime has, for every length")
 
 
 def _refuse_unknown(flow: Flow, graph: Graph) -> None:

@@ -8,7 +8,7 @@ from kunport_codegen.expression import Expr, unwrap
 from kunport_codegen.facts import Attention, Rope
 from kunport_codegen.graph import Graph, Node, Ref, refs
 from kunport_codegen.lowering.flow import POSITIONS, Flow, Op
-from kunport_codegen.lowering.members import Member, Updated, Value
+from kunport_codegen.lowering.members import Member, Name, Updated, Value
 from kunport_codegen.lowering.selection import read
 
 
@@ -98,6 +98,10 @@ def place_ropes(flow: Flow) -> None:
     flow.settle()
 
 
+# How many positions a table is for: what the model was made for, or what is served where it does not say.
+_POSITIONS, _SERVED = Expr("field", ("max_position_embeddings",)), Name("vllm_config.model_config.max_model_len")
+
+
 def _follows(flow: Flow, fact: Rope, head_dim: Value) -> bool:
     """Whether the number of rotated elements is what the engine works out from the parameters."""
     try:
@@ -114,7 +118,7 @@ def _member(flow: Flow, op: Op, path: str, head_dim: Value) -> Member:
     if not _follows(flow, fact, head_dim):
         parameters = Updated(parameters, "rope_dim", fact.table.rotary_dim)
     kwargs: dict[str, Value] = {
-        "max_position": Expr("field", ("max_position_embeddings",)),
+        "max_position": _POSITIONS if "max_position_embeddings" in flow.graph.config else _SERVED,
         "rope_parameters": parameters,
     }
     if fact.style == "interleaved":

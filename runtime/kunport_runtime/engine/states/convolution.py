@@ -10,6 +10,7 @@ from vllm.model_executor.utils import set_weight_attrs
 
 from kunport_runtime.engine.states.layer import StateLayer
 from kunport_runtime.engine.states.state import State
+from kunport_runtime.errors import KunportRuntimeError
 
 
 class ShortConvolution(StateLayer):
@@ -44,9 +45,12 @@ class ShortConvolution(StateLayer):
         self.parts, self._arrived = parts, dict[int, Tensor]()
         set_weight_attrs(self.weight, {"weight_loader": self.load_weight})
 
-    def load_weight(self, weight: nn.Parameter, loaded: Tensor, part: int = 0) -> None:
-        """Take the whole weight, or part after part, in any order; where each belongs is known once all are there."""
-        self._arrived[part] = loaded
+    def load_weight(self, weight: nn.Parameter, loaded: Tensor, part: int | None = None) -> None:
+        """Take the whole weight, or part after part, in any order; where each belongs is known once all are there.
+
+        vLLM tells a part's number by an attribute of the tensor.
+        """
+        self._arrived[getattr(loaded, "shard_id", 0) if part is None else part] = loaded
         if len(self._arrived) == self.parts:
             weight.data.copy_(torch.cat([self._arrived[place] for place in range(self.parts)]))
             self._arrived.clear()
@@ -58,6 +62,11 @@ class ShortConvolution(StateLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         """``[tokens, channels]`` to the same."""
+        if self._arrived:
+            raise KunportRuntimeError(
+                f"{self.prefix}.weight has {len(self._arrived)} of its {self.parts} parts.",
+                "Load a checkpoint that has them all.",
+            )
         x = x.contiguous()
         return self.run(torch.empty_like(x), x=x, weight=self.weight.squeeze(1), bias=self.bias)
 
