@@ -140,8 +140,10 @@ def _is_path(node: ast.AST) -> bool:
 
 
 def _field(owner: object, name: str) -> Any:
-    # Plain values have no fields, only methods.
-    if name.startswith("_") or isinstance(owner, str | int | float | Mapping | Sequence | None):
+    # Plain values have no fields, only methods. A name with an underscore is a field where it holds a plain value.
+    if isinstance(owner, str | int | float | Mapping | Sequence | None) or (
+        name.startswith("_") and not isinstance(vars(owner).get(name, owner), str | int | float | None)
+    ):
         raise ExpressionError(f"{name!r} is no field of a configuration.")
     return getattr(owner, name)
 

@@ -29,6 +29,11 @@ class Decoder:
         gate: ``separate``, ``fused``, ``swapped`` (up first), ``woven`` (rows of both in turn) or ``none`` (a plain MLP).
         query_norm: ``head``, ``full`` or "" for none.
         plain: whether the first layer's MLP is of another class, one without a gate.
+        spelling: how linear layers are written: ``linear``, ``addmm`` (of ``[inputs, outputs]``, with a bias) or ``turned``
+            (a product with the transpose, a bias added after it).
+        places: learned positions: ``counted`` (an arange), ``summed`` (a running sum of ones, from 2 on), ``cut`` (a
+            table of all numbers, cut), or "" for none; ``waves`` is a computed table, of which one row is set to zero.
+        repeats: where key-value heads are repeated: ``late`` (after the rotation) or ``early`` (before it).
         windows, rotated: by layer, whether it has a window, and whether it rotates; they also give the number of layers.
     """
 
@@ -41,6 +46,9 @@ class Decoder:
     windows: tuple[bool, ...] = (False, False, False)
     rotated: tuple[bool, ...] = (True, True, True)
     plain: bool = False
+    spelling: str = "linear"
+    places: str = ""
+    repeats: str = "late"
     style: str = "half"
     rotary_dim: int = 4
     kv_heads: int = 2
@@ -117,7 +125,15 @@ class ModelBuilder(GraphBuilder):
     def linear(self, path: str, x: Tensor, outputs: Any, inputs: Any, bias: Any = False) -> Tensor:
         with self.module(path, "Linear", "Linear", input=x):
             self.result.modules[path].attributes.update(has_bias=bias)
+            if self.decoder.spelling == "addmm":
+                turned = self.parameter(f"{path}.weight", inputs, outputs)
+                rows = x.reshape((-1, inputs))
+                product = self.apply("addmm", self.parameter(f"{path}.bias", outputs), rows, turned)
+                return product.reshape((BATCH, SEQUENCE, outputs))
             weight = self.parameter(f"{path}.weight", outputs, inputs)
+            if self.decoder.spelling == "turned":
+                product = x @ self.apply("T", weight)
+                return product + self.parameter(f"{path}.bias", outputs) if expression.unwrap(bias) else product
             if not expression.unwrap(bias):
                 return self.apply("linear", x, weight)
             return self.apply("linear", x, weight, self.parameter(f"{path}.bias", outputs))
@@ -153,6 +169,8 @@ def build(decoder: Decoder) -> Graph:
     with it.module("", "TinyForCausalLM", input_ids=ids):
         with it.module("model", "TinyModel", input_ids=ids):
             hidden = _embedding(it, ids, vocab, hidden_size)
+            if decoder.places:
+                hidden = hidden + _places(it, hidden_size)
             it.tables = _tables(it)
             it.result.modules["model.layers"] = Module("model.layers", "ModuleList", None, Location("tiny.py", 2))
             for index in range(len(decoder.windows)):
@@ -180,6 +198,24 @@ def _embedding(it: ModelBuilder, ids: Tensor, vocab: Scalar, hidden_size: Scalar
         if not it.decoder.embedding_scale:
             return vectors
         return vectors * it.apply("tensor", scale, dtype=MODEL)
+
+
+def _places(it: ModelBuilder, hidden_size: Scalar) -> Tensor:
+    """A vector for each position, ``[batch or 1, sequence, hidden_size]``."""
+    length = it.size("max_position_embeddings")
+    if it.decoder.places == "waves":
+        steps = it.arange(length).to(FLOAT32).unsqueeze(1) * (it.arange(hidden_size).to(FLOAT32) + 1.0).reciprocal()
+        table = it.apply("setitem", steps.sin(), (1, slice(None)), 0)
+        return table.to(MODEL)[(it.arange(SEQUENCE).unsqueeze(0), slice(None))]
+    if it.decoder.places == "summed":
+        ones = it.apply("ones", (BATCH, SEQUENCE), dtype=FLOAT32)
+        counted = (ones.cumsum(dim=1) * ones - 1).to(graph_builder.DType("int64")) + 2
+    elif it.decoder.places == "cut":
+        counted = it.arange(length)[(None, slice(None, SEQUENCE))]
+    else:
+        counted = it.arange(SEQUENCE).unsqueeze(0)
+    with it.module("model.positions", "Embedding", "Embedding", input=counted):
+        return it.apply("embedding", counted, it.parameter("model.positions.weight", length, hidden_size))
 
 
 def _tables(it: ModelBuilder) -> tuple[Tensor, Tensor]:
@@ -224,11 +260,14 @@ def _attention(it: ModelBuilder, index: int, x: Tensor) -> Tensor:
         query, key, value = _projected(it, path, x)
         if decoder.query_norm == "head":
             query, key = (it.norm(f"{path}.{name}_norm", t, head_dim) for name, t in (("q", query), ("k", key)))
+        groups = expression.unwrap(heads) // expression.unwrap(kv_heads)
+        if groups > 1 and decoder.repeats == "early":
+            shape = (BATCH, SEQUENCE, kv_heads, groups, head_dim)
+            key, value = (t[:, :, :, None].expand(shape).flatten(2, 3) for t in (key, value))
         query, key, value = (t.transpose(1, 2) for t in (query, key, value))
         if decoder.rotated[index]:
             query, key = (_rotated(it, t) for t in (query, key))
-        groups = expression.unwrap(heads) // expression.unwrap(kv_heads)
-        if groups > 1:
+        if groups > 1 and decoder.repeats == "late":
             key, value = (_repeated(t, groups) for t in (key, value))
         scores = (query @ key.transpose(2, 3)) * expression.apply("pow", head_dim, -0.5)
         window = it.size("sliding_window") if decoder.windows[index] else None

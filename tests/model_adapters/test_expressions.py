@@ -16,6 +16,7 @@ CONFIG = SimpleNamespace(
     types=["sliding", "full"],
     rope={"rope_theta": 1e4, "full": {"factor": 2.0}},
     sub=SimpleNamespace(size=3),
+    _norm_last=False,
 )
 PATHS = ["hidden_size", "eps", "act", "window", "tied", "types[1]", "rope['full']['factor']", "sub.size"]
 
@@ -77,6 +78,7 @@ def value_or_refusal(text):
         ("len(config.types) + round(2.6)", 5),
         ("math.sqrt(config.hidden_size)", 8.0),
         ("+config.sub.size ** 2 % 5", 4),
+        ("config._norm_last", False),
     ],
 )
 def test_values(text, value):

@@ -10,6 +10,7 @@ from kunport_codegen.emission.constructor import Constructor
 from kunport_codegen.emission.descriptions import describe
 from kunport_codegen.emission.forward import Forward
 from kunport_codegen.emission.identifiers import EmissionError, identifier
+from kunport_codegen.emission.imports import class_name
 from kunport_codegen.expression import unwrap
 from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import NO_RESIDUAL, POSITIONS, Op
@@ -61,7 +62,7 @@ def _class_source(model: LoweredModel, body: Body, optional: set[int]) -> ClassS
     parameters = [f"{name}: torch.Tensor" + (" | None" if value in optional else "") for value, name in inputs.items()]
     returns = ", ".join(["torch.Tensor"] * len(body.outputs))
     return ClassSource(
-        name=identifier(body.cls),
+        name=class_name(body.cls),
         doc=describe(body),
         arguments=[f"{identifier(key)}: {type(unwrap(value)).__name__}" for key, value in body.arguments.items()],
         setup=constructor.lines(),

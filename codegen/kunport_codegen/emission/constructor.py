@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kunport_codegen.emission.identifiers import identifier
+from kunport_codegen.emission.imports import class_name
+from kunport_codegen.emission.tables import table_lines
 from kunport_codegen.emission.values import expressions, occurrences, render
 from kunport_codegen.expression import Expr, Scalar, fields_of, symbols_of
 from kunport_codegen.graph import DType
@@ -39,6 +41,8 @@ class Constructor:
         return f"self.{self.buffers[value][0]}"
 
     def _buffer_name(self, step: Op) -> str:
+        if step.name == "constant":
+            return "table"
         if not isinstance(step.args[0], Scalar):
             return "constant"
         expr = step.args[0].expr
@@ -72,7 +76,7 @@ class Constructor:
         head = [f"{name} = {render(expr, {})}" for expr, name in names.items() if not name.startswith("self.")]
         kept = _inner_first(self.attributes)
         head += [f"{name} = {render(expr, _without(names, expr))}" for expr, name in kept.items()]
-        head += [self._buffer(name, step, names) for name, step in self.buffers.values()]
+        head += [line for name, step in self.buffers.values() for line in self._buffer(name, step, names)]
         if any("layer_idx" in line for line in [*head, *written]):
             head.insert(0, "layer_idx = extract_layer_index(prefix)")
         text = "\n".join([*head, *written])
@@ -133,17 +137,19 @@ class Constructor:
         sizes = ", ".join(render(size, names) for size in value)
         return [f"{target} = nn.Parameter(torch.empty({sizes}))"]
 
-    def _buffer(self, name: str, step: Op, names: dict[Expr, str]) -> str:
+    def _buffer(self, name: str, step: Op, names: dict[Expr, str]) -> list[str]:
         """No part of the checkpoint."""
+        if step.name == "constant":
+            return table_lines(name, step.fact, self.model.layouts, self.model.dtypes, names)
         tensor = f"torch.tensor({render(step.args[0], names)}{_dtype(step.kwargs.get('dtype'))})"
-        return f'self.register_buffer("{identifier(name)}", {tensor}, persistent=False)'
+        return [f'self.register_buffer("{identifier(name)}", {tensor}, persistent=False)']
 
 
 def _module(body: Body, name: str, names: dict[Expr, str]) -> str:
     """The construction of a module of the adapter's own."""
     arguments = [f"{identifier(key)}={render(item, names)}" for key, item in body.arguments.items()]
     prefix = f'prefix=f"{{prefix}}.{identifier(name)}"'
-    return f"{identifier(body.cls)}({', '.join(['vllm_config', *arguments, prefix])})"
+    return f"{class_name(body.cls)}({', '.join(['vllm_config', *arguments, prefix])})"
 
 
 def _factor(value: Value, names: dict[Expr, str]) -> str:

@@ -119,7 +119,8 @@ class Forward:
             items = ", ".join(self.value(item)[0] for item in arg)
             return (f"[{items}]" if isinstance(arg, list) else f"({items}{',' if len(arg) == 1 else ''})"), ATOM
         if isinstance(arg, Scalar | Expr) and (expr := arg.expr if isinstance(arg, Scalar) else arg).op != "const":
-            return self.attribute(expr), ATOM
+            text = self.attribute(expr)
+            return text, 0 if " " in text else ATOM
         text = constant(arg, self.model_dtype)
         return text, 8 if text.startswith("-") else ATOM
 

@@ -31,11 +31,13 @@ def literal(value: Any) -> str:
     """A plain Python constant as source.
 
     Raises:
-        EmissionError: it is no bool, number, string or None.
+        EmissionError: it is no bool, number, string, None or tuple of whole numbers.
     """
     if (isinstance(value, float) and value != value) or value in (float("inf"), float("-inf")):
         return f'float("{value}")'
     if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, tuple) and all(type(item) is int for item in value):
         return repr(value)
     raise EmissionError(f"{value!r} is no plain constant")
 

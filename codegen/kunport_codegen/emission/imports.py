@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from kunport_codegen.emission.identifiers import identifier
+
 _LAYERS = "vllm.model_executor.layers"
 # Name -> the module that it is imported from; "" where the module itself is imported.
 _HOMES = {
@@ -67,6 +69,11 @@ _HOMES = {
     "re": "",
 }
 _STANDARD = frozenset(("collections.abc", "itertools", "math", "typing", "re"))
+
+
+def class_name(text: str) -> str:
+    """The name of a class of the adapter's own; one that the adapter imports is another's already."""
+    return identifier(f"{text}Module" if text in _HOMES else text)
 
 
 def import_block(code: str) -> str:

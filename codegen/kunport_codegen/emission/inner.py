@@ -8,6 +8,7 @@ from kunport_codegen.emission.classes import forward_of, input_names
 from kunport_codegen.emission.constructor import Constructor
 from kunport_codegen.emission.descriptions import docstring
 from kunport_codegen.emission.identifiers import EmissionError, identifier
+from kunport_codegen.emission.imports import class_name
 from kunport_codegen.emission.values import render
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering import LoweredModel
@@ -97,7 +98,7 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
     lines = constructor.lines()
     split = next((index for index, line in enumerate(lines) if _belongs_after(line, parts.after)), len(lines))
     return InnerSource(
-        name=identifier(body.cls),
+        name=class_name(body.cls),
         doc=docstring("Embedding, layers and final norm", body.where),
         setup=lines[:split],
         after=lines[split:],
@@ -117,10 +118,10 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
 
 def _layer(layers: LayerList) -> str:
     """The class of a layer, by the number in its ``prefix`` where there are several."""
-    text = identifier(layers.body.cls)
+    text = class_name(layers.body.cls)
     for test, body in layers.others:
         condition = render(test, {}).replace(LAYER, "extract_layer_index(prefix)")
-        text = f"{identifier(body.cls)} if {condition} else {text}"
+        text = f"{class_name(body.cls)} if {condition} else {text}"
     return f"({text})" if layers.others else text
 
 

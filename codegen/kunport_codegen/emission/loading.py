@@ -36,6 +36,11 @@ def dictionary(table: Any) -> str:
 def load_lines(weights: WeightMap) -> list[str]:
     """The body of ``load_weights``."""
     lines = []
+    if weights.transposed:
+        endings = literals(weights.transposed)
+        lines.append(
+            f"weights = ((name, weight.t() if name.endswith({endings}) else weight) for name, weight in weights)"
+        )
     if weights.regroups:
         lines.append("weights = ((name, self._sort_rows(name, weight)) for name, weight in weights)")
     mapping = ", mapper=self.hf_to_vllm_mapper" if mapper(weights) else ""
@@ -45,6 +50,11 @@ def load_lines(weights: WeightMap) -> list[str]:
         if texts
     )
     return [*lines, f"return AutoWeightsLoader(self{ignored}).load_weights(weights{mapping})"]
+
+
+def literals(texts: list[str]) -> str:
+    """One text, or several as a tuple."""
+    return literal(texts[0]) if len(texts) == 1 else f"({', '.join(map(literal, texts))})"
 
 
 def sort_lines(weights: WeightMap) -> list[str]:
@@ -61,6 +71,11 @@ def reordered(weights: WeightMap) -> list[str]:
     return list(dict.fromkeys(basename(regroup.path) for regroup in weights.regroups))
 
 
+def turned(weights: WeightMap) -> list[str]:
+    """Names of the layers whose matrices are transposed."""
+    return list(dict.fromkeys(ending.split(".")[-2] for ending in weights.transposed))
+
+
 def _part(path: str) -> str:
     """What only this layer's tensors have in their names: the path after the layer's number."""
     return f"{path.rpartition('*')[2]}."
@@ -72,12 +87,11 @@ def _sorted(regroup: Regroup) -> str:
         heads, kv_heads = (render(count, {}).replace("config.", "self.config.") for count in regroup.heads)
         return f"ungroup_qkv(weight, {heads}, {kv_heads})"
     parts = len(regroup.order)
-    equal = len(set(regroup.sizes)) == 1
-    if equal and regroup.order == tuple(range(parts)):
-        size = 1 if regroup.sizes[0] == 1 else -1
-        shape = f"(-1, {parts})" if size == 1 else f"({regroup.groups}, {parts}, -1)"
-        last = 1 if size == 1 else 2
-        return f"weight.unflatten(0, {shape}).transpose(0, 1).flatten(0, {last})"
+    places = tuple(regroup.order.index(part) for part in range(parts))
+    if len(set(regroup.sizes)) == 1:
+        single = regroup.sizes[0] == 1
+        shape = f"(-1, {parts})" if single else f"({regroup.groups}, {parts}, -1)"
+        sorted_places = "" if places == tuple(range(parts)) else f"[:, {list(places)}]"
+        return f"weight.unflatten(0, {shape}){sorted_places}.transpose(0, 1).flatten(0, {1 if single else 2})"
     split = f"weight.unflatten(0, ({regroup.groups}, -1)).split({list(regroup.sizes)}, dim=1)"
-    order = ", ".join(str(regroup.order.index(part)) for part in range(parts))
-    return f"torch.cat([({split})[place].flatten(0, 1) for place in ({order})])"
+    return f"torch.cat([({split})[place].flatten(0, 1) for place in {places}])"

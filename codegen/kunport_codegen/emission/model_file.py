@@ -10,7 +10,7 @@ from kunport_codegen.emission.formatting import format_python
 from kunport_codegen.emission.identifiers import identifier, literal, module_name
 from kunport_codegen.emission.imports import import_block
 from kunport_codegen.emission.inner import inner_source
-from kunport_codegen.emission.outer import inner_of, outer_source
+from kunport_codegen.emission.outer import around, inner_of, outer_source
 from kunport_codegen.emission.templates import environment
 from kunport_codegen.emission.values import render
 from kunport_codegen.lowering import LoweredModel
@@ -26,7 +26,7 @@ def model_file(model: LoweredModel) -> str:
     context: dict[str, Any] = {
         "doc": module_doc(model),
         "guards": guard_lines(model),
-        "classes": class_sources(model, body.steps),
+        "classes": class_sources(model, [*body.steps, *around(model, body)[1]]),
         "inner": inner_source(model, body),
         "outer": outer_source(model, body),
     }

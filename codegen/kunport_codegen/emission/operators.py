@@ -31,7 +31,8 @@ _FUNCTIONAL = {
     *("silu", "gelu", "elu", "selu", "celu", "leaky_relu", "mish", "softplus", "softsign", "hardsigmoid", "hardswish"),
     *("hardtanh", "logsigmoid", "pad", "relu6", "linear", "layer_norm", "rms_norm", "one_hot", "embedding"),
 }
-_TORCH = frozenset(("cat", "stack", "where", "addcmul", "maximum", "minimum"))
+_PROPERTIES = frozenset(("T", "mT"))
+_TORCH = frozenset(("cat", "stack", "where", "addcmul", "maximum", "minimum", "arange", "full", "ones", "zeros"))
 
 # Writes an operand: a value, a size or a constant.
 Write = Callable[[Any], tuple[str, int]]
@@ -56,6 +57,8 @@ def operator(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], write: Wr
     if name in _TORCH:
         return f"torch.{name}({_arguments(args, kwargs, write)})", ATOM
     receiver = _bracketed(write(args[0]), ATOM, 0)
+    if name in _PROPERTIES and len(args) == 1 and not kwargs:
+        return f"{receiver}.{name}", ATOM
     return f"{receiver}.{identifier(name)}({_arguments(args[1:], kwargs, write)})", ATOM
 
 

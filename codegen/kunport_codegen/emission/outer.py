@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kunport_codegen.emission.classes import forward_of
 from kunport_codegen.emission.companions import keeps_latents
 from kunport_codegen.emission.constructor import Constructor, construction
 from kunport_codegen.emission.descriptions import docstring
 from kunport_codegen.emission.identifiers import EmissionError, identifier, literal
-from kunport_codegen.emission.loading import dictionary, load_lines, mapper, reordered, sort_lines
+from kunport_codegen.emission.imports import class_name
+from kunport_codegen.emission.loading import dictionary, load_lines, mapper, reordered, sort_lines, turned
 from kunport_codegen.emission.states import layer_states
 from kunport_codegen.emission.values import render
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering import LoweredModel
-from kunport_codegen.lowering.flow import basename
+from kunport_codegen.lowering.flow import Op, basename
 from kunport_codegen.lowering.members import Member
-from kunport_codegen.lowering.structure import Body, steps_of
+from kunport_codegen.lowering.structure import Body, core, steps_of
 
 
 @dataclass(slots=True)
@@ -41,21 +42,23 @@ class OuterSource:
 
 
 def inner_of(model: LoweredModel) -> Body:
-    """The module that holds everything but the head.
+    """The module that runs the layers. Those around it only enter it.
 
     Raises:
-        EmissionError: the outer model runs something else than one inner model.
+        EmissionError: a module around it does more than that, or there is none.
     """
+    body, name = core(model.root), model.graph.architecture
     entered = [step.fact for step in model.root.steps if step.name == "enter"]
-    name = model.graph.architecture
     if not entered:
         raise EmissionError(
             f"{name} runs its embedding and layers itself, and an adapter needs them in one module beside the head: "
             f"give them a class of their own, with a forward from token ids to hidden states, and call that in {name}"
         )
-    if len(entered) > 1:
+    if body is model.root:
         raise EmissionError(f"{name} runs {len(entered)} modules besides its head, and an adapter has room for one")
-    body: Body = entered[0]
+    for outer in steps_of(model.root):
+        if outer.name == "enter" and body.path.startswith(f"{outer.fact.path}.") and len(outer.fact.steps) != 1:
+            raise EmissionError(f"{outer.fact.cls} does more than to run {body.cls}")
     return body
 
 
@@ -65,14 +68,14 @@ def outer_source(model: LoweredModel, body: Body) -> OuterSource:
     inner = identifier(basename(body.path))
     states = layer_states(model)
     lora = supports_lora(model) and not states
-    kept, logits = _logits(model)
+    kept, logits = _logits(model, body)
     return OuterSource(
         name=identifier(model.graph.architecture),
         doc=docstring("The model with its head", model.root.where),
         bases=[*(["StatefulModel"] if states else []), *(["SupportsLoRA"] if lora else []), "SupportsPP"],
         packed=_packed(model, lora),
         mapper=mapper(model.weights),
-        embeddings=_embeddings(table) if lora else "",
+        embeddings=_embeddings(table, model.head.member) if lora else "",
         states=states,
         unquantised=_unquantised(model),
         single_rank=_single_rank(model),
@@ -96,8 +99,8 @@ def supports_lora(model: LoweredModel) -> bool:
     )
 
 
-def _embeddings(table: Member) -> str:
-    return dictionary({identifier(table.name): "input_embeddings", "lm_head": "output_embeddings"})
+def _embeddings(table: Member, head: Member) -> str:
+    return dictionary({identifier(table.name): "input_embeddings", identifier(head.name): "output_embeddings"})
 
 
 def _packed(model: LoweredModel, lora: bool) -> str:
@@ -109,13 +112,17 @@ def _packed(model: LoweredModel, lora: bool) -> str:
 def _unquantised(model: LoweredModel) -> str:
     """The arguments of the error about quantised weights; "" where they are taken.
 
-    Scales, zero points and packed rows do not lie as the rows do, so reordering them would give wrong weights.
+    Scales, zero points and packed rows do not lie as the rows do, so moving them likewise would give wrong weights.
     """
-    if not model.weights.regroups:
+    work = [f"{verb} {' and '.join(names)}" for verb, names in _rearranged(model) if names]
+    if not work:
         return ""
-    names = " and ".join(reordered(model.weights))
-    problem = f"This adapter takes no quantised weights, because it reorders the rows of {names}."
+    problem = f"This adapter takes no quantised weights, because it {' and '.join(work)}."
     return f"{literal(problem)}, {literal('Serve the checkpoint as it was before, without quantization.')}"
+
+
+def _rearranged(model: LoweredModel) -> list[tuple[str, list[str]]]:
+    return [("reorders the rows of", reordered(model.weights)), ("transposes", turned(model.weights))]
 
 
 def _latent(model: LoweredModel) -> str:
@@ -135,11 +142,9 @@ def _single_rank(model: LoweredModel) -> str:
 
 def _setup(model: LoweredModel, inner: str, table: Member) -> list[str]:
     head = model.head.member
-    args = {key: value for key, value in head.kwargs.items() if key != "prefix"}
-    built = construction(Member(head.path, head.factory, head.args, args, head.where), {})
-    prefixed = f'{built.removesuffix(")")}, prefix=maybe_prefix(prefix, "lm_head"))'
-    lines = [f"self.lm_head = {prefixed}"]
-    tie = f"self.lm_head = self.lm_head.tie_weights(self.{inner}.{identifier(table.name)})"
+    name = identifier(head.name)
+    lines = [_built(head)]
+    tie = f"self.{name} = self.{name}.tie_weights(self.{inner}.{identifier(table.name)})"
     if model.head.tied or model.graph.config.get("tie_word_embeddings") is False:
         lines += (
             ["if config.tie_word_embeddings:", f"    {tie}"] if "tie_word_embeddings" in model.graph.config else [tie]
@@ -147,10 +152,18 @@ def _setup(model: LoweredModel, inner: str, table: Member) -> list[str]:
     return [*lines, f"self.logits_processor = {construction(model.head.processor, {})}"]
 
 
-def _logits(model: LoweredModel) -> tuple[list[str], list[str]]:
+def _built(member: Member) -> str:
+    """The construction of a layer that the outer model holds itself."""
+    settings = {key: value for key, value in member.kwargs.items() if key != "prefix"}
+    built = construction(replace(member, kwargs=settings), {})
+    if "prefix" in member.kwargs:
+        built = f'{built.removesuffix(")")}, prefix=maybe_prefix(prefix, "{identifier(member.name)}"))'
+    return f"self.{identifier(member.name)} = {built}"
+
+
+def _logits(model: LoweredModel, body: Body) -> tuple[list[str], list[str]]:
     """What the outer model does between the inner one and the head, then the head; before it what it keeps for that."""
-    entered = next(step for step in model.root.steps if step.name == "enter")
-    rest = [step for step in model.root.steps if step is not entered and step.name != "input"]
+    entered, rest = around(model, body)
     hidden = "hidden_states"
     kept: list[str] = []
     lines: list[str] = []
@@ -160,5 +173,22 @@ def _logits(model: LoweredModel) -> tuple[list[str], list[str]]:
         lines = [line for statement in forward.plan.statements for line in forward.statement(statement)]
         hidden = forward.value(Ref(model.root.outputs[0]))[0]
         kept = [f"{name} = {render(expr, {})}" for expr, name in constructor.attributes.items()]
-    bias = ", self.lm_head.bias" if model.head.has_bias else ""
-    return kept, [*lines, f"return self.logits_processor(self.lm_head, {hidden}{bias})"]
+        kept += [line for step in rest for line in _held(step)]
+    head = identifier(model.head.member.name)
+    bias = f", self.{head}.bias" if model.head.has_bias else ""
+    return kept, [*lines, f"return self.logits_processor(self.{head}, {hidden}{bias})"]
+
+
+def around(model: LoweredModel, body: Body) -> tuple[Op, list[Op]]:
+    """The outermost module's step into the inner model, and its other steps, which come after it."""
+    steps = [step for step in model.root.steps if step.name != "input"]
+    entered = next(step for step in steps if step.name == "enter" and f"{body.path}.".startswith(f"{step.fact.path}."))
+    return entered, [step for step in steps if step is not entered]
+
+
+def _held(step: Op) -> list[str]:
+    """What the outer model builds for one of its own steps."""
+    if step.name == "enter":
+        name = identifier(basename(step.fact.path))
+        return [f'self.{name} = {class_name(step.fact.cls)}(vllm_config, prefix=maybe_prefix(prefix, "{name}"))']
+    return [_built(step.member)] if step.name == "call" and step.member is not None else []

@@ -36,6 +36,8 @@ def render(value: Value, names: Names) -> str:
     if isinstance(value, Choice):
         test = render_expression(checked(value.test, names))
         return f"{render(value.then, names)} if {test} else {render(value.otherwise, names)}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{literal(key)}: {render(item, names)}' for key, item in value.items())}}}"
     if isinstance(value, list | tuple):
         items = ", ".join(render(item, names) for item in value)
         return f"[{items}]" if isinstance(value, list) else f"({items},)" if len(value) == 1 else f"({items})"
@@ -79,6 +81,8 @@ def expressions(value: Value) -> Iterable[Expr]:
         yield from expressions(value.args)
     elif isinstance(value, Own):
         yield from expressions(list(value.sizes))
+    elif isinstance(value, dict):
+        yield from expressions(list(value.values()))
     elif isinstance(value, list | tuple):
         for item in value:
             yield from expressions(item)

@@ -3,12 +3,14 @@
 The passes run in this order on a `Flow`, each in a file of its own, one after another in ``passes``:
 
 1. ``ingest``: recognised operators take the place of the nodes they cover.
-2. ``written``, ``tokens``: tensors written in parts are joined; ``[batch, sequence, ...]`` becomes ``[tokens, ...]``.
-3. ``views``: rotation and attention work on heads side by side; views cancel.
+2. ``written``, ``spelled``, ``tokens``: tensors written in parts are joined, linear layers written as products named;
+   ``[batch, sequence, ...]`` becomes ``[tokens, ...]``.
+3. ``repeated``, ``views``: key-value heads are shared; rotation and attention work on heads side by side; views cancel.
 4. ``head``, ``embedding``: the ends of the model.
 5. ``projections``, ``gated``, ``parallel``: linear layers, packed and split over ranks.
 6. ``norms``, ``rotary``, ``attention``, ``experts``, ``states``: the engine's layers.
-7. ``widening``, ``residual``: the stream between layers; additions move into the norms after them.
+7. ``constants``, ``widening``, ``residual``: tables are computed once; the stream between layers; additions move into
+   the norms after them.
 8. ``structure``, ``layers``, ``sharing``: classes, one for all layers, one for all modules of a source class.
 9. ``weights``, ``guards``: how a checkpoint is loaded, and which are refused.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kunport_codegen.expression import Expr, const, unwrap
+from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Attention
-from kunport_codegen.graph import Guard
 from kunport_codegen.lowering.alibi import slopes_of
 from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.flow import Flow, Op, basename
@@ -51,7 +50,7 @@ def _slope(flow: Flow, op: Op, member: Member) -> None:
         return
     args = (fact.heads,) if slopes.largest == 8.0 else (fact.heads, slopes.largest)
     member.kwargs = {"alibi_slopes": Call("alibi_slopes", args), **member.kwargs}
-    flow.guards += [Guard(Expr("eq", (each.expr, const(each.value))), True, fact.where) for each in slopes.others]
+    flow.hold(slopes.others, fact.where)
 
 
 def _sink(flow: Flow, fact: Attention, member: Member, *, split: bool) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kunport_codegen.expression import Expr, Scalar
+from kunport_codegen.expression import Expr, Scalar, const
 from kunport_codegen.facts import Number
 from kunport_codegen.graph import LEAVES, Arg, DType, Graph, Guard, Location, Ref, refs
 from kunport_codegen.lowering.errors import LoweringError, Refusal
@@ -83,6 +83,8 @@ class Flow:
         heads: how many heads of what size a projected query, key or value has, over all ranks.
         sharded: values of which each tensor-parallel rank holds a part, along the axis after the tokens.
         regroups: how rows of a checkpoint's weight are put in the engine's order.
+        transposed: paths of weights that lie as ``[inputs, outputs]`` in the checkpoint.
+        shapes: of values that passes add before the tokens are flattened; the graph has the others.
         whole: why the model only runs on one tensor-parallel rank, if so.
         guards: what must hold of a configuration because a pass took it for granted.
         refusals: why the model cannot be lowered; empty if it can.
@@ -98,6 +100,8 @@ class Flow:
     heads: dict[int, tuple[Number, Number]] = field(default_factory=dict)
     sharded: set[int] = field(default_factory=set)
     regroups: list[Regroup] = field(default_factory=list)
+    transposed: set[str] = field(default_factory=set)
+    shapes: dict[int, tuple[Size, ...] | None] = field(default_factory=dict)
     whole: list[Refusal] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
@@ -105,6 +109,11 @@ class Flow:
 
     def refuse(self, op: Op, reason: str) -> None:
         self.refusals.append(Refusal(op.where, op.name, reason))
+
+    def hold(self, numbers: Iterable[Any], where: Location) -> None:
+        """Hold the configuration to what these numbers are now: they were written down."""
+        held = (number for number in numbers if isinstance(number, Scalar))
+        self.guards += [Guard(Expr("eq", (number.expr, const(number.value))), True, where) for number in held]
 
     def fresh(self, layout: Layout, dtype: DType | None) -> int:
         """A new value."""

@@ -61,6 +61,8 @@ def _merge(
             return []
         if not layout.in_order:
             flow.regroups.append(Regroup(gate.path, layout.groups, layout.sizes, layout.order))
+            if layout.sizes[0] > 1:  # the number of groups is written down
+                flow.hold((gate.outputs,), gate.op.where)
         path, sources = gate.path, [gate.path]
         size = flow.layouts[parts[0].value].sizes[-1]
     else:

@@ -84,9 +84,10 @@ def _head(flow: Flow, linear: Linear, settings: dict[str, Value]) -> Head:
     has_bias = bool(unwrap(linear.bias))
     if has_bias:
         kwargs = {"bias": linear.bias, **kwargs}
-    member = Member(
-        "lm_head", "ParallelLMHead", [linear.outputs, linear.inputs], kwargs, linear.op.where, sources=[linear.path]
-    )
+    # The name by which the engine finds it, unless the source calls something else so.
+    name = "lm_head" if "lm_head" not in flow.graph.modules else linear.path
+    args = [linear.outputs, linear.inputs]
+    member = Member(name, "ParallelLMHead", args, kwargs, linear.op.where, sources=[linear.path])
     processor = Member("logits_processor", "LogitsProcessor", [linear.outputs], settings, linear.op.where)
     tied = dict(flow.graph.tied) | {second: first for first, second in flow.graph.tied}
     hidden = linear.op.args[0].id

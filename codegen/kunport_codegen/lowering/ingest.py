@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kunport_codegen.facts import Facts
 from kunport_codegen.graph import Frame, Graph, Location, Node, Ref
 from kunport_codegen.lowering.errors import LoweringError, Refusal
@@ -29,6 +31,7 @@ def ingest(graph: Graph, facts: Facts) -> Flow:
     flow = Flow(graph, needed(ops, graph.output.id), graph.output.id, free=top + 1)
     for node in graph.nodes:
         flow.dtypes[node.id] = node.dtype
+    _turn_keys(flow)
     _refuse_unknown(flow, graph)
     _refuse_unproved(flow, facts, owners)
     return flow
@@ -45,7 +48,7 @@ def _recognised(graph: Graph, facts: Facts, owners: dict[int, str]) -> dict[int,
         add("Norm", (norm.input,), norm.output, norm.frame, norm.where, norm)
     for rope in regrouped_alike(graph, list(filter(has_embedding, facts.ropes)), facts.attentions):
         add("Rope", (rope.input,), rope.output, rope.frame, rope.where, rope)
-    for attention in (each for each in facts.attentions if not each.key_transposed):
+    for attention in facts.attentions:
         inputs = (attention.query, attention.key, attention.value)
         add("Attention", inputs, attention.output, attention.frame, attention.where, attention)
     for state in facts.states:
@@ -61,12 +64,18 @@ def _plain(node: Node, owners: dict[int, str]) -> Op:
 
 
 def _owners(graph: Graph) -> dict[int, str]:
-    """Frame -> path of the module of the tree whose forward it is part of; one made in passing is in none."""
+    """Frame -> path of the module of the tree whose forward it is part of.
+
+    A module that a forward makes for itself is part of that, and so is one without parameters that is called more than
+    once: a class of the adapter runs its modules once each.
+    """
     frames = {frame.id: frame for frame in graph.frames}
+    called = Counter(frame.path for frame in graph.frames if frame.kind == "module" and frame.parent is not None)
+    empty = {path for path, times in called.items() if times > 1 and not _has_parameters(graph, path)}
     owners: dict[int, str] = {}
     for frame in graph.frames:
         inner: Frame | None = frame
-        while inner is not None and (inner.kind != "module" or (not inner.path and inner.parent not in (None, 0))):
+        while inner is not None and (inner.kind != "module" or not inner.path or inner.path in empty):
             inner = frames.get(inner.parent) if inner.parent is not None else None
         owners[frame.id] = inner.path if inner is not None else ""
     return owners
@@ -79,6 +88,27 @@ def _refuse_unproved(flow: Flow, facts: Facts, owners: dict[int, str]) -> None:
         if mixer.kind != "short_convolution" and proved.isdisjoint(mixer.nodes):
             op = Op(f"{mixer.kind} mixer", (), {}, [], owners[mixer.frame], mixer.where)
             flow.refuse(op, "it is not proved to be an operator with a state that the runtime has, for every length")
+
+
+def _has_parameters(graph: Graph, path: str) -> bool:
+    return any(name.startswith(f"{path}.") for name in graph.parameters)
+
+
+def _turn_keys(flow: Flow) -> None:
+    """A key that the source lays out for the product of scores is turned back: ``[batch, heads, sequence, size]``."""
+    shapes = {node.id: node.shape for node in flow.graph.nodes}
+    ops: list[Op] = []
+    for op in flow.ops:
+        if op.name == "Attention" and op.fact.key_transposed:
+            query, key, value = op.args
+            turned, shape = flow.free, shapes[key.id]
+            flow.free += 1
+            flow.dtypes[turned] = flow.dtypes.get(key.id)
+            flow.shapes[turned] = None if shape is None else (*shape[:-2], shape[-1], shape[-2])
+            ops.append(Op("transpose", (key, -1, -2), {}, [turned], op.owner, op.where))
+            op.args = (query, Ref(turned), value)
+        ops.append(op)
+    flow.ops = ops
 
 
 def _refuse_unknown(flow: Flow, graph: Graph) -> None:

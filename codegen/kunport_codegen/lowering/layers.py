@@ -213,6 +213,8 @@ def _alike(model: Op, op: Op, values: dict[int, int]) -> bool:
         return False
     if model.member is not None and (op.member is None or _kind(model.member) != _kind(op.member)):
         return False
+    if model.name == "constant" and model.fact.formula != op.fact.formula:
+        return False
     if [values.get(value, value) for value in model.inputs()] != op.inputs():
         return False
     return model.name != "enter" or basename(model.fact.path) == basename(op.fact.path)

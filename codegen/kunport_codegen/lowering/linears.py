@@ -36,7 +36,8 @@ def linear_of(flow: Flow, producers: dict[int, Op], op: Op) -> Linear | None:
         source = producers.get(bias.id)
         if source is None or source.name != "parameter" or source.args[0] != f"{path}.bias":
             return None
-    outputs, inputs = flow.graph.parameters[weight.args[0]].shape
+    shape = flow.graph.parameters[weight.args[0]].shape
+    inputs, outputs = shape if weight.args[0] in flow.transposed else shape[::-1]
     return Linear(op, path, inputs, outputs, _bias(flow, path, isinstance(bias, Ref)))
 
 

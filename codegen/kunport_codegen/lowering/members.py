@@ -80,7 +80,7 @@ class Call:
 
 
 # What may stand in a constructor's arguments: plain Python constants, Scalar, Expr, Name, Item, Prefix, Repeat,
-# Updated, Choice, Own, Call, and lists of these.
+# Updated, Choice, Own, Call, and lists and dictionaries of these.
 Value = Any
 
 QUANT = Name("vllm_config.quant_config")

@@ -65,7 +65,10 @@ def _fused(flow: Flow, attention: Op, linear: Linear, parts: list[Part]) -> list
     if layout is None or [part.rows.size for part in parts] != sizes:
         return []
     if not layout.in_order:
-        flow.regroups.append(_regroup(linear.path, fact, layout))
+        regroup = _regroup(linear.path, fact, layout)
+        flow.regroups.append(regroup)
+        if regroup.heads is None:  # the number of groups is written down, and may follow from these
+            flow.hold((fact.heads, fact.kv_heads, fact.head_dim), fact.where)
     member = _member(fact, linear, linear.path, [linear.path])
     flat = [
         flow.fresh(Layout(True, (size,)), flow.dtypes.get(part.value)) for size, part in zip(sizes, parts, strict=True)

@@ -14,9 +14,15 @@ from kunport_codegen.lowering.selection import read
 
 def has_embedding(fact: Rope) -> bool:
     """Whether the engine has a rotary embedding of this form, described by the configuration."""
-    described = bool(fact.table.parameters) and fact.table.rope_type != "proportional"
-    plain = fact.returns and not fact.backwards
-    return described and plain and unwrap(fact.table.rotary_dim) % 2 == 0
+    described = bool(fact.table.parameters) and fact.table.rope_type != "proportional" and fact.returns
+    plain = described or _is_plain(fact)
+    return plain and not fact.backwards and unwrap(fact.table.rotary_dim) % 2 == 0
+
+
+def _is_plain(fact: Rope) -> bool:
+    """Whether the table is that of a base alone, of which the source says the number itself."""
+    table = fact.table
+    return not table.parameters and not table.own and table.rope_type == "default" and table.scaling == 1.0
 
 
 def regrouped_alike(graph: Graph, ropes: Sequence[Rope], attentions: Sequence[Attention]) -> list[Rope]:
@@ -69,6 +75,36 @@ def _place(
     return place
 
 
+def widen_rotations(flow: Flow) -> None:
+    """What turns the first elements of heads and puts the rest behind them again turns the heads: the engine's does."""
+    producers, users = flow.producers(), flow.users()
+    for op in flow.ops:
+        if op.name != "Rope" or not _is_plain(op.fact):
+            continue
+        (reader, *others), first = users.get(op.results[0], []), producers.get(op.args[0].id)
+        parts: Sequence[Ref] = reader.args[0] if reader.name == "cat" and unwrap(reader.kwargs["dim"]) == -1 else []
+        rest = producers.get(parts[1].id) if len(parts) == 2 else None
+        if others or first is None or rest is None or parts[0] != Ref(op.results[0]):
+            continue
+        cut, kept = _last_slice(first), _last_slice(rest)
+        whole = first.args[0]
+        if cut is None or kept is None or rest.args[0] != whole or unwrap(cut.start) or kept.stop is not None:
+            continue
+        if unwrap(cut.stop) == unwrap(kept.start) == unwrap(op.fact.table.rotary_dim):
+            op.args, op.results = (whole,), reader.results
+            flow.dtypes[op.results[0]] = flow.dtypes.get(whole.id)
+            reader.results = [flow.fresh(flow.layouts[op.results[0]], None)]
+    flow.settle()
+
+
+def _last_slice(op: Op) -> slice | None:
+    """The cut of the last axis, where an operator does nothing else."""
+    index = op.args[1] if op.name == "getitem" else None
+    if not isinstance(index, tuple) or any(item != slice(None, None, None) for item in index[:-1]):
+        return None
+    return index[-1] if isinstance(index[-1], slice) and index[-1].step is None else None
+
+
 def place_ropes(flow: Flow) -> None:
     """Join the rotations of one module by one table into a call ``q, k = rotary_emb(positions, q, k)``."""
     attentions = {op.owner: op.fact for op in flow.ops if op.name == "Attention"}
@@ -115,7 +151,9 @@ def _follows(flow: Flow, fact: Rope, head_dim: Value) -> bool:
 def _member(flow: Flow, op: Op, path: str, head_dim: Value) -> Member:
     fact: Rope = op.fact
     parameters: Value = Expr("field", (fact.table.parameters,))
-    if not _follows(flow, fact, head_dim):
+    if not fact.table.parameters:
+        parameters = {"rope_type": "default", "rope_theta": fact.table.theta, "rope_dim": fact.table.rotary_dim}
+    elif not _follows(flow, fact, head_dim):
         parameters = Updated(parameters, "rope_dim", fact.table.rotary_dim)
     kwargs: dict[str, Value] = {
         "max_position": _POSITIONS if "max_position_embeddings" in flow.graph.config else _SERVED,

@@ -62,7 +62,8 @@ class Selector:
                 distinct.append(value)
         result = distinct[-1]
         for value in reversed(distinct[:-1]):
-            test = self._by_field([same(value, other) for other in values])
+            truth = [same(value, other) for other in values]
+            test = self._by_field(truth) or self._by_list(truth)
             if test is None:
                 raise DifferentLayersError(_NOTHING)
             result = Choice(test, value, result)
@@ -74,7 +75,7 @@ class Selector:
         Raises:
             DifferentLayersError: nothing in the configuration says which they are.
         """
-        found = self._by_field(truth) or self._by_number(truth)
+        found = self._by_field(truth) or self._by_number(truth) or self._by_list(truth)
         if found is None:
             raise DifferentLayersError(_NOTHING)
         return found
@@ -121,6 +122,19 @@ class Selector:
             count = Expr("eq", (Expr("field", (counts[0],)), const(self.count)))
             self.guards.append(Guard(count, True, self.graph.modules[""].where))
         return found
+
+    def _by_list(self, truth: Sequence[bool]) -> Expr | None:
+        """The layers' numbers, where the source decides by layer and no one expression says which layers are meant.
+
+        Guards hold the configuration to each decision, and to as many layers.
+        """
+        deciding = [guard for guard in self.graph.guards if any(True for _ in indexed(guard.expr))]
+        if not deciding:
+            return None
+        for name in [name for name in COUNTS if self.graph.config.get(name) == self.count][:1]:
+            count = Expr("eq", (Expr("field", (name,)), const(self.count)))
+            self.guards.append(Guard(count, True, deciding[0].where))
+        return _numbered(truth, self.numbers)
 
     def _candidates(self) -> Iterable[Candidate]:
         for expr in dict.fromkeys(self._declared()):
@@ -175,6 +189,19 @@ class Selector:
         return None
 
 
+def _numbered(truth: Sequence[bool], numbers: Sequence[int]) -> Expr:
+    """``layer_idx in (0, 3)``, by the shorter of the two lists."""
+    chosen = tuple(number for number, wanted in zip(numbers, truth, strict=True) if wanted)
+    others = tuple(number for number, wanted in zip(numbers, truth, strict=True) if not wanted)
+    if len(chosen) == 1 or len(others) == 1:
+        return Expr(
+            "eq" if len(chosen) == 1 else "ne", (shifted(0), const((chosen if len(chosen) == 1 else others)[0]))
+        )
+    if len(others) < len(chosen):
+        return Expr("not_in", (shifted(0), Expr("const", (others,))))
+    return Expr("in", (shifted(0), Expr("const", (chosen,))))
+
+
 def _condition(expr: Expr) -> Expr:
     """The expression where only its truth counts."""
     return expr.args[0] if expr.op == "bool" and isinstance(expr.args[0], Expr) else expr
@@ -208,10 +235,7 @@ def generalize(expressions: Sequence[Expr], numbers: Sequence[int] | None = None
         }
         return Expr("field", (paths.pop(),)) if len(paths) == 1 else None
     if first.op == "const":
-        shifts = {
-            expr.args[0] - index if type(expr.args[0]) is int else None
-            for index, expr in zip(places, expressions, strict=True)
-        }
+        shifts = {_whole(expr.args[0], index) for index, expr in zip(places, expressions, strict=True)}
         shift = shifts.pop() if len(shifts) == 1 else None
         return shifted(shift) if shift is not None else None
     operands = []
@@ -222,6 +246,12 @@ def generalize(expressions: Sequence[Expr], numbers: Sequence[int] | None = None
             return None
         operands.append(merged)
     return Expr(first.op, tuple(operands))
+
+
+def _whole(value: Any, index: int) -> int | None:
+    """How much more than the index a whole number is; one that is a float computes the same in what follows."""
+    is_whole = type(value) is int or (type(value) is float and value.is_integer())
+    return int(value) - index if is_whole else None
 
 
 def _numbers(expr: Expr) -> list[int]:

@@ -5,10 +5,10 @@ Rules: vLLM's ``model_executor/layers/linear.py``, ``vocab_parallel_embedding.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, replace
 
-from kunport_codegen.expression import unwrap
+from kunport_codegen.expression import Scalar, unwrap
 from kunport_codegen.graph import Graph
 from kunport_codegen.lowering.flow import parent
 from kunport_codegen.lowering.members import Member, Repeat
@@ -42,20 +42,26 @@ class Split:
 WHOLE = Split(None)
 
 
-def splits(graph: Graph, members: Iterable[Member]) -> dict[str, Split]:
-    """Path of each parameter that a layer of the engine holds -> how ranks share it."""
+def splits(graph: Graph, members: Iterable[Member], transposed: Container[str] = ()) -> dict[str, Split]:
+    """Path of each parameter that a layer of the engine holds -> how ranks share it.
+
+    ``transposed`` are paths of matrices that lie the other way round in the checkpoint: their split is that of it.
+    """
     owned: dict[str, list[str]] = {}
     for path in graph.parameters:
         owned.setdefault(parent(path), []).append(path)
-    return {
-        path: _split(graph, member, place, path)
-        for member in members
-        for place, source in enumerate(member.sources)
-        for path in owned.get(source, ())
-    }
+    found: dict[str, Split] = {}
+    for member in members:
+        for place, source in enumerate(member.sources):
+            for path in owned.get(source, ()):
+                shape = graph.parameters[path].shape
+                turned = path in transposed
+                split = _split(member, place, path, shape[::-1] if turned else shape)
+                found[path] = replace(split, dim=1 - split.dim) if turned and split.dim is not None else split
+    return found
 
 
-def _split(graph: Graph, member: Member, place: int, path: str) -> Split:
+def _split(member: Member, place: int, path: str, shape: tuple[int | Scalar, ...]) -> Split:
     match member.factory:
         case "QKVParallelLinear":
             heads = unwrap(member.args[2])
@@ -66,16 +72,16 @@ def _split(graph: Graph, member: Member, place: int, path: str) -> Split:
         case "HeadsRMSNorm":
             return Split(0, (), (unwrap(member.args[0]),))
         case "MergedColumnParallelLinear":
-            size = member.args[1].value if isinstance(member.args[1], Repeat) else graph.parameters[path].shape[0]
+            size = member.args[1].value if isinstance(member.args[1], Repeat) else shape[0]
             return Split(0, (unwrap(size),))
         case "ColumnParallelLinear":
-            return Split(0, (unwrap(graph.parameters[path].shape[0]),))
+            return Split(0, (unwrap(shape[0]),))
         case "RowParallelLinear" if path.endswith(".weight"):
-            return Split(1, (unwrap(graph.parameters[path].shape[1]),))
+            return Split(1, (unwrap(shape[1]),))
         case "VocabParallelEmbedding" | "ParallelLMHead":
             return Split(0, padded=True)
         case "FusedMoEFactory":
             width, hidden = unwrap(member.kwargs["intermediate_size"]), unwrap(member.kwargs["hidden_size"])
-            down = tuple(map(unwrap, graph.parameters[path].shape[1:])) == (hidden, width)
+            down = tuple(map(unwrap, shape[1:])) == (hidden, width)
             return Split(2 if down else 1, (width,))
     return WHOLE

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from kunport_codegen.graph import Frame, Location, Ref
 from kunport_codegen.lowering.flow import POSITIONS, Flow, Op, ordered, parent
-from kunport_codegen.lowering.members import Value
+from kunport_codegen.lowering.members import Prefix, Value
 
-# Operators without operands: parameters, and constants of the configuration.
-LEAVES = frozenset(("parameter", "tensor"))
+# Operators without operands: parameters, constants of the configuration, and tables that follow from it.
+LEAVES = frozenset(("parameter", "tensor", "constant"))
 _CONTAINERS = frozenset(("ModuleList", "ModuleDict", "Sequential"))
 
 
@@ -51,8 +51,24 @@ def steps_of(body: Body) -> Iterator[Op]:
             yield from steps_of(inner)
 
 
+def core(root: Body) -> Body:
+    """The module that runs the layers, or the outermost one that runs several that do."""
+    body = root
+    while not any(step.name == "layers" for step in body.steps):
+        inner = [step.fact for step in body.steps if step.name == "enter" and _runs_layers(step.fact)]
+        if len(inner) != 1:
+            break
+        body = inner[0]
+    return body
+
+
+def _runs_layers(body: Body) -> bool:
+    return any(step.name == "layers" for step in steps_of(body))
+
+
 def build(flow: Flow) -> Body:
     """The root module's body, with those of all modules inside."""
+    _name_contained(flow)
     _dissolve(flow)
     leaves = {op.results[0]: op for op in flow.ops if op.name in LEAVES}
     flow.ops = [op for op in flow.ops if op.name not in LEAVES]
@@ -90,6 +106,16 @@ def _ancestors(path: str) -> Iterable[str]:
 def _is_container(flow: Flow, path: str) -> bool:
     module = flow.graph.modules.get(path)
     return module is None or module.cls in _CONTAINERS
+
+
+def _name_contained(flow: Flow) -> None:
+    """A layer in a list or a sequence is called after that as well: ``ffn_0``."""
+    for op in flow.ops:
+        while op.member is not None and (place := parent(op.member.path)) and _is_container(flow, place):
+            op.member.path = f"{place}_{op.member.name}"
+            op.owner = parent(place)
+            if "prefix" in op.member.kwargs:
+                op.member.kwargs["prefix"] = Prefix(op.member.name)
 
 
 def _dissolve(flow: Flow) -> None:

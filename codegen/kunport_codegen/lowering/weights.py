@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kunport_codegen.graph import Graph, Rename
 from kunport_codegen.lowering.flow import basename, parent
@@ -34,6 +34,7 @@ class WeightMap:
         stacked: part of a name -> the packed layer's and the shard.
         packed: packed layer -> the names it has in the checkpoint.
         regroups: fused weights whose rows are to be reordered, each once for all layers (numbers as ``*``).
+        transposed: endings of the names of matrices that lie as ``[inputs, outputs]``.
         ignored: what is left aside where the model has no place for it.
     """
 
@@ -43,6 +44,7 @@ class WeightMap:
     stacked: dict[str, tuple[str, Shard]] = field(default_factory=dict)
     packed: dict[str, list[str]] = field(default_factory=dict)
     regroups: list[Regroup] = field(default_factory=list)
+    transposed: list[str] = field(default_factory=list)
     ignored: Ignored = field(default_factory=Ignored)
 
     def map(self, name: str) -> tuple[str, Shard] | None:
@@ -79,14 +81,23 @@ class _Tensor:
     shard: Shard
 
 
-def weight_map(graph: Graph, members: Iterable[Member], raw: Iterable[str], regroups: Iterable[Regroup]) -> WeightMap:
+def weight_map(
+    graph: Graph,
+    members: Iterable[Member],
+    raw: Iterable[str],
+    regroups: Iterable[Regroup],
+    transposed: Iterable[str] = (),
+    wrapper: str = "",
+) -> WeightMap:
     """The map for an adapter with these layers, which besides reads the parameters ``raw`` itself.
+
+    ``transposed`` are paths of matrices to be turned, ``wrapper`` that of modules that the adapter does without.
 
     Raises:
         WeightMapError: a tensor is not brought to its place, or two are brought to one.
     """
     members = list(members)
-    tensors = list(_tensors(graph, members, set(raw)))
+    tensors = [_unwrapped(tensor, wrapper) for tensor in _tensors(graph, members, set(raw))]
     result = WeightMap()
     for member in members:
         if len(member.sources) > 1:
@@ -100,6 +111,7 @@ def weight_map(graph: Graph, members: Iterable[Member], raw: Iterable[str], regr
         general = _general(regroup.path)
         if general not in (known.path for known in result.regroups):
             result.regroups.append(Regroup(general, regroup.groups, regroup.sizes, regroup.order, regroup.heads))
+    result.transposed = _transposed(set(transposed), tensors)
     _check(result, tensors)
     result.ignored = ignored(graph.ignored, result.map)
     return result
@@ -127,6 +139,12 @@ def _tensors(graph: Graph, members: list[Member], raw: set[str]) -> Iterable[_Te
                 yield _Tensor(disk, module, module, None)
             elif name not in tied:
                 yield _Tensor(disk, module, None, None)
+
+
+def _unwrapped(tensor: _Tensor, wrapper: str) -> _Tensor:
+    if not wrapper or tensor.target is None:
+        return tensor
+    return replace(tensor, target=tensor.target.removeprefix(f"{wrapper}."))
 
 
 def _shards(member: Member) -> list[Shard]:
@@ -187,6 +205,16 @@ def _general(name: str) -> str:
     return re.sub(r"(?<=\.)\d+(?=\.|$)", "*", name)
 
 
+def _alike(old: str, new: str) -> tuple[str, str]:
+    """Two names with ``*`` for the numbers that both have: all of them, or else those of their common beginning."""
+    if _general(old).count("*") == _general(new).count("*"):
+        return _general(old), _general(new)
+    before, after = old.split("."), new.split(".")
+    same = next(place for place, (one, other) in enumerate(zip(before, after, strict=False)) if one != other)
+    beginning = _general(".".join(before[:same]))
+    return tuple(".".join([beginning, *parts[same:]]) for parts in (before, after))  # type: ignore[return-value]
+
+
 def _stack(result: WeightMap, members: list[Member], tensors: list[_Tensor]) -> None:
     """Name each shard by the shortest part of its path that no other tensor has."""
     for tensor in tensors:
@@ -228,8 +256,9 @@ def _rename(result: WeightMap, tensors: list[_Tensor]) -> None:
                 break
             del table(result)[old]
         else:
-            pattern = "^" + re.escape(_general(tensor.disk)).replace(r"\*", r"(\d+)") + "$"
-            first, *rest = _general(wanted).split("*")
+            old, new = _alike(tensor.disk, wanted)
+            pattern = "^" + re.escape(old).replace(r"\*", r"(\d+)") + "$"
+            first, *rest = new.split("*")
             result.regexes[pattern] = first + "".join(rf"\{number}{part}" for number, part in enumerate(rest, 1))
 
 
@@ -281,6 +310,15 @@ def _drop(result: WeightMap, tensors: list[_Tensor]) -> None:
         if tensor.target is None and result.map(tensor.disk) is not None:
             pattern = "^" + re.escape(_general(tensor.disk)).replace(r"\*", r"\d+") + "$"
             result.regexes[pattern] = None
+
+
+def _transposed(paths: set[str], tensors: list[_Tensor]) -> list[str]:
+    """The endings that tell these matrices from all other tensors."""
+    endings = dict.fromkeys(_general(tensor.disk).rpartition("*")[2] for tensor in tensors if tensor.module in paths)
+    for tensor in tensors:
+        if tensor.module not in paths and tensor.disk.endswith(tuple(endings)):
+            raise WeightMapError(f"{tensor.disk} cannot be told from matrices that lie the other way round")
+    return list(endings)
 
 
 def _check(result: WeightMap, tensors: list[_Tensor]) -> None:

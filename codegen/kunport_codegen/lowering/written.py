@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 from kunport_codegen.expression import unwrap
-from kunport_codegen.graph import Ref
-from kunport_codegen.lowering.flow import Flow, Op
+from kunport_codegen.graph import DType, Ref
+from kunport_codegen.lowering.flow import Flow, Layout, Op
 
 
 def join_written(flow: Flow) -> None:
     """``x = empty(..., a + b); x[..., :a] = first; x[..., a:] = second`` is ``cat((first, second))``."""
     producers = flow.producers()
     sizes = {node.id: node.shape for node in flow.graph.nodes}
-    for op in flow.ops:
+    for op in list(flow.ops):
         shape = sizes.get(op.results[0])
         if op.name != "setitem" or not shape:
+            continue
+        if _fills_row(op):
+            _fill_row(flow, op)
             continue
         parts = _parts(producers, op, unwrap(shape[-1]))
         if parts is not None and all(_fills(sizes.get(part.id), shape) for part in parts):
             op.name, op.args, op.kwargs = "cat", (parts,), {"dim": -1}
     flow.settle()
+
+
+def _fills_row(op: Op) -> bool:
+    """Whether one number is written to one row: ``x[3] = 0`` or ``x[3, :] = 0``."""
+    _, index, value = op.args
+    first, *rest = index if isinstance(index, tuple) else (index,)
+    whole = slice(None, None, None)
+    return type(unwrap(first)) is int and all(item == whole for item in rest) and not isinstance(value, Ref)
+
+
+def _fill_row(flow: Flow, op: Op) -> None:
+    """The same without writing: ``x.index_fill(0, row, value)``."""
+    table, index, value = op.args
+    row = flow.fresh(Layout(False, ()), DType("int64"))
+    first = index[0] if isinstance(index, tuple) else index
+    flow.shapes[row] = ()
+    flow.ops.insert(flow.ops.index(op), Op("tensor", (first,), {"dtype": DType("int64")}, [row], op.owner, op.where))
+    op.name, op.args = "index_fill", (table, 0, Ref(row), value)
 
 
 def _fills(part: tuple[object, ...] | None, whole: tuple[object, ...]) -> bool:

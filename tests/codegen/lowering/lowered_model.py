@@ -69,6 +69,13 @@ class Engine:
         args = [self.argument(arg, values) for arg in step.args]
         if step.name == "input":
             return [values[step.results[0]]]
+        if step.name == "constant":
+            made: dict[int, Any] = {}
+            for op in step.fact.ops:
+                made.update(
+                    zip(op.results, self.torch(op, [self.argument(arg, made) for arg in op.args], made), strict=True)
+                )
+            return [made[step.fact.value]]
         if step.name == "parameter":
             return [self.weight(f"{path}.{step.args[0]}".strip("."))]
         if step.name == "enter":
@@ -203,7 +210,8 @@ def rotate(x: torch.Tensor, positions: torch.Tensor, head_dim: int, settings: di
 def loaded(model: LoweredModel, checkpoint: Tensors) -> dict[tuple[str, Any], torch.Tensor]:
     """The checkpoint's tensors by their names and shards in the adapter, rows in the engine's order."""
     weights = {}
-    for name, tensor in checkpoint.items():
+    for name, stored in checkpoint.items():
+        tensor = stored.t() if name.endswith(tuple(model.weights.transposed)) else stored
         for regroup in model.weights.regroups:
             if regroup.path.rpartition("*")[2] + "." in name:
                 split = tensor.unflatten(0, (regroup.groups, -1)).split(list(regroup.sizes), dim=1)
@@ -228,7 +236,8 @@ def logits(model: LoweredModel, checkpoint: Tensors, input_ids: torch.Tensor) ->
     hidden = values[model.root.outputs[0]]
     settings = {key: engine.value(value) for key, value in model.head.processor.kwargs.items()}
     table = f"{model.head.tied}.weight" if model.head.tied else "lm_head.weight"
-    result = functional.linear(hidden, engine.weight(table))
+    bias = engine.weight("lm_head.bias") if model.head.has_bias else None
+    result = functional.linear(hidden, engine.weight(table), bias)
     if "soft_cap" in settings:
         result = torch.tanh(result / settings["soft_cap"]) * settings["soft_cap"]
     return (result * settings.get("scale", 1.0)).reshape(sequences, length, -1)

@@ -31,6 +31,9 @@ DECODERS = st.builds(
     windows=st.sampled_from(((False, False, False), (True, False, True), (True, True, True), (True, True, False))),
     plain=st.booleans(),
     rotated=st.sampled_from(((True, True, True), (True, False, True), (False, True, True))),
+    spelling=st.sampled_from(("linear", "turned")),
+    places=st.sampled_from(("", "counted", "summed", "cut", "waves")),
+    repeats=st.sampled_from(("late", "early")),
     style=st.sampled_from(("half", "interleaved")),
     rotary_dim=st.sampled_from((2, 4)),
     kv_heads=st.sampled_from((1, 2, 4)),
@@ -85,6 +88,26 @@ def test_each_residual_skeleton(residual: str, norm: str) -> None:
 )
 def test_each_packing_of_query_key_and_value(projections: str, kv_heads: int) -> None:
     assert_same(Decoder(projections=projections, kv_heads=kv_heads, bias=True))
+
+
+@pytest.mark.parametrize("spelling", ["addmm", "turned"])
+def test_linear_layers_that_are_spelled_out_are_the_engines(spelling: str) -> None:
+    decoder = Decoder(spelling=spelling, bias=True, gate="none")
+    assert_same(decoder)
+    _, model = lowered(decoder)
+    assert not any(each.op in ("matmul", "addmm", "T") for each in model.opportunities)
+    assert bool(model.weights.transposed) is (spelling == "addmm")
+
+
+@pytest.mark.parametrize("places", ["counted", "summed", "cut", "waves"])
+def test_each_way_to_count_tokens(places: str) -> None:
+    assert_same(Decoder(places=places))
+
+
+def test_heads_that_are_repeated_before_the_rotation_are_shared() -> None:
+    decoder = Decoder(repeats="early", projections="grouped", kv_heads=2)
+    assert_same(decoder)
+    assert "num_kv_heads=self.qkv.num_kv_heads" in model_file(lowered(decoder)[1])
 
 
 @pytest.mark.parametrize("gate", ["separate", "fused", "swapped", "woven", "none"])

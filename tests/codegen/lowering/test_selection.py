@@ -38,6 +38,23 @@ def test_a_condition_of_the_source_is_found_in_its_guards() -> None:
     assert "(layer_idx + 1) % config.interval == 0" in str(found.test)
 
 
+@pytest.mark.parametrize(
+    ("truth", "text"),
+    [
+        ([True, False, False, True], "layer_idx in (0, 3)"),
+        ([False, True, False, False], "layer_idx == 1"),
+        ([True, True, False, True], "layer_idx != 2"),
+        ([True, False, True, True, False, True], "layer_idx not in (1, 4)"),
+    ],
+)
+def test_layers_that_the_source_tells_apart_in_no_one_way_are_numbered(truth: list[bool], text: str) -> None:
+    """``layer in config.some and layer % config.interval``: guards hold the configuration to each of both."""
+    guards = [Expr("in", (const(i), Expr("field", ("some",)))) for i in range(len(truth))]
+    found = selector({"some": [], "num_hidden_layers": len(truth)}, *guards, count=len(truth))
+    assert str(found.test(truth)) == text
+    assert [str(guard.expr) for guard in found.guards] == [f"config.num_hidden_layers == {len(truth)}"]
+
+
 def test_three_values_are_told_apart_by_two_conditions() -> None:
     found = selector({"kinds": ["a", "b", "c", "a"]}).merge([1, 2, 3, 1])
     assert isinstance(found, Choice)

@@ -60,13 +60,18 @@ def axes_of(shape: Sequence[Size] | None, hints: Sequence[Role] = ()) -> Axes:
 _BOUNDS = frozenset(("n_positions", "n_ctx", "max_position_embeddings"))
 
 
+def is_sequence(size: object) -> bool:
+    """Whether a size is the number of tokens of a sequence."""
+    return isinstance(size, Scalar) and _plain(size).expr == Expr("symbol", ("sequence",))
+
+
 def _plain(size: Scalar) -> Scalar:
     """``batch * heads // heads`` is the batch; ``sequence + 0``, or under a bound it has anyway, the sequence."""
     expr, args = size.expr, size.expr.args
     if expr.op == "floordiv" and isinstance(args[0], Expr) and args[0].op == "mul" and args[0].args[1] == args[1]:
         return Scalar(size.value, args[0].args[0])
-    if expr.op == "add" and args[1] == const(0):
-        return Scalar(size.value, args[0])
+    if expr.op == "add" and const(0) in args:
+        return Scalar(size.value, args[0] if args[1] == const(0) else args[1])
     if expr.op == "min" and isinstance(args[1], Expr) and fields_of(args[1]) <= _BOUNDS and not symbols_of(args[1]):
         return Scalar(size.value, args[0])
     return size

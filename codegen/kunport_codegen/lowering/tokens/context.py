@@ -28,14 +28,28 @@ class Rules(dict[str, Rule]):
         return register
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A whole number for each token: ``step`` times its place in its sequence, plus ``start``."""
+
+    step: Size
+    start: Size
+
+
 @dataclass(slots=True)
 class Context:
-    """What the rules share: the source's shapes, the axes known so far, and the operators written so far."""
+    """What the rules share: the source's shapes, the axes known so far, and the operators written so far.
+
+    ``lines`` are values that only count tokens and are not computed yet, ``counts`` tables of 0, 1, 2, ... that a
+    source makes for more tokens than there are.
+    """
 
     flow: Flow
     shapes: dict[int, tuple[Size, ...] | None]
     axes: dict[int, Axes]
     ops: list[Op] = field(default_factory=list)
+    lines: dict[int, Line] = field(default_factory=dict)
+    counts: set[int] = field(default_factory=set)
 
     def of(self, arg: Arg) -> Axes:
         """The axes of an operand; a scalar has none."""

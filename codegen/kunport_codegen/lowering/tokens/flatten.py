@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kunport_codegen.expression import Scalar, symbols_of, unwrap
-from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.errors import RefusedError
 from kunport_codegen.lowering.flow import POSITIONS, Flow, Layout, Op
 from kunport_codegen.lowering.tokens import along, elementwise, layout
 from kunport_codegen.lowering.tokens.axes import Axes
 from kunport_codegen.lowering.tokens.context import Context, Rules
 from kunport_codegen.lowering.tokens.merged import shapes_apart
+from kunport_codegen.lowering.tokens.places import compute_lines, counts_tokens
 
 RULES: Rules = Rules(elementwise.RULES | along.RULES | layout.RULES)
 
@@ -17,6 +17,7 @@ RULES: Rules = Rules(elementwise.RULES | along.RULES | layout.RULES)
 def flatten_tokens(flow: Flow) -> None:
     """Rewrite every operator to ``[tokens, ...]``, refusing by name what cannot be."""
     shapes, merged = shapes_apart(flow.graph)
+    shapes.update(flow.shapes)
     context = Context(flow, shapes, {POSITIONS: Axes((), ())})
     flow.layouts[POSITIONS] = Layout(True, ())
     lost: set[int] = set()
@@ -51,9 +52,10 @@ def _is_last(dim: object) -> bool:
 
 
 def _flatten(context: Context, op: Op) -> None:
-    if _is_positions(context, op):
-        context.replace(op, POSITIONS)
-    elif op.name not in ("input", "item") and _is_constant(context, op):
+    if counts_tokens(context, op):
+        return
+    compute_lines(context, op)
+    if op.name not in ("input", "item") and _is_constant(context, op):
         context.keep(op, [Axes(tuple(shape), (None,) * len(shape)) for shape in context.result_shapes(op)])
     elif op.name in RULES:
         RULES[op.name](context, op)
@@ -67,18 +69,3 @@ def _is_constant(context: Context, op: Op) -> bool:
     symbolic = any(isinstance(size, Scalar) and symbols_of(size.expr) for shape in shapes for size in shape or ())
     inputs = [context.axes.get(value) for value in op.inputs()]
     return not symbolic and None not in shapes and not any(axes is None or axes.layout.tokens for axes in inputs)
-
-
-def _is_positions(context: Context, op: Op) -> bool:
-    """``arange(sequence)``, with or without zero added: each token's place in its sequence."""
-    if op.name == "arange":
-        bounds = [op.kwargs.get("start", 0), op.args[0]] if len(op.args) == 1 else list(op.args[:2])
-        step = op.args[2] if len(op.args) > 2 else op.kwargs.get("step", 1)
-        last = bounds[-1]
-        return (
-            unwrap(bounds[0]) == 0 and unwrap(step) == 1 and isinstance(last, Scalar) and str(last.expr) == "sequence"
-        )
-    if op.name == "add" and len(op.args) == 2:
-        first, second = op.args
-        return isinstance(first, Ref) and context.flow.resolve(first.id) == POSITIONS and unwrap(second) == 0
-    return False

@@ -25,26 +25,45 @@ def reshape(context: Context, op: Op) -> None:
         before.layout.tokens
         and not same_layout(before.layout, after.layout)
         and not (_leading(before) and _leading(after))
+        and _segments(before) != _segments(after)
     ):
         raise RefusedError("it mixes the axes over tokens with others")
     context.view(op, after)
 
 
 def _merged(before: Axes, shape: tuple[Size, ...]) -> tuple[Size, ...]:
-    """The shape with its first size said as all tokens, where the sizes behind it leave nothing else for it to be.
+    """The shape with a size said as the sequence or as all tokens, where the others leave nothing else for it to be.
 
-    ``x.reshape(-1, 128)`` has a first size that no one wrote down, and that may come in other terms.
+    ``x.reshape(-1, 128)`` and ``x.reshape(batch, -1, 4, 32)`` have a size that no one wrote down, in terms of its own.
     """
     tokens = [size for size, role in zip(before.shape, before.roles, strict=True) if role in ("b", "s")]
-    if len(tokens) != 2 or len(shape) < 1 or prod(plain(shape[1:])) != prod(plain(before.layout.sizes)):
+    if len(tokens) != 2 or len(shape) < 1:
         return shape
-    whole = apply("mul", *tokens)
-    return (whole, *shape[1:]) if isinstance(whole, Scalar) and whole.value == unwrap(shape[0]) else shape
+    batch, sequence = tokens
+    elements = prod(plain(before.layout.sizes))
+    if prod(plain(shape[1:])) == elements:
+        whole = apply("mul", batch, sequence)
+        return (whole, *shape[1:]) if isinstance(whole, Scalar) and whole.value == unwrap(shape[0]) else shape
+    is_batch = isinstance(batch, Scalar) and shape[0] == batch
+    if is_batch and len(shape) > 1 and unwrap(shape[1]) == unwrap(sequence) and prod(plain(shape[2:])) == elements:
+        return (batch, sequence, *shape[2:])
+    return shape
 
 
 def _leading(axes: Axes) -> bool:
     roles = [role for role, size in zip(axes.roles, axes.shape, strict=True) if role or unwrap(size) != 1]
     return None not in roles[: sum(role is not None for role in roles)]
+
+
+def _segments(axes: Axes) -> list[Role | int]:
+    """The axes over tokens in order, and before, between and after them how many elements the others hold."""
+    found: list[Role | int] = [1]
+    for role, size in zip(axes.roles, axes.shape, strict=True):
+        if role is not None:
+            found += [role, 1]
+        else:
+            found[-1] *= unwrap(size)
+    return found
 
 
 def _precise(shape: tuple[Size, ...], args: tuple[Arg, ...]) -> tuple[Size, ...]:
@@ -124,9 +143,10 @@ def _order(op: Op, axes: Axes) -> list[int]:
 def getitem(context: Context, op: Op) -> None:
     """Only whole axes of tokens may be taken; the rest of the index stays."""
     axes, shape = context.of(op.args[0]), single_shape(context, op)
-    index = op.args[1] if isinstance(op.args[1], tuple) else (op.args[1],)
+    index = tuple(map(_one, op.args[1] if isinstance(op.args[1], tuple) else (op.args[1],)))
     if any(isinstance(item, Ref | list) for item in index):
-        raise RefusedError("it picks by a tensor")
+        _pick(context, op, index)
+        return
     full = _without_ellipsis(index, len(axes.shape))
     kept: list[Any] = []
     roles: tuple[Role, ...] = ()
@@ -157,6 +177,36 @@ def getitem(context: Context, op: Op) -> None:
     else:
         op.args = (op.args[0], (slice(None, None, None), *kept) if axes.layout.tokens else tuple(kept))
         context.keep(op, [result])
+
+
+def _one(item: Any) -> Any:
+    """A list of one number keeps its axis, as a slice does."""
+    if not (isinstance(item, list) and len(item) == 1 and type(number := unwrap(item[0])) is int):
+        return item
+    return slice(number, number + 1 if number != -1 else None, None)
+
+
+def _pick(context: Context, op: Op, index: tuple[Any, ...]) -> None:
+    """Rows of a table that is the same for all tokens, by a number of each token."""
+    rows, table = index[0], context.of(op.args[0])
+    if not isinstance(rows, Ref) or not all(_is_whole(item) for item in index[1:]) or len(table.shape) != 2:
+        raise RefusedError("it picks by a tensor")
+    _look_up(context, op, rows, op.args[0])
+
+
+@RULES.of("index_select")
+def index_select(context: Context, op: Op) -> None:
+    table, dim, rows = op.args
+    if unwrap(dim) != 0 or len(context.of(table).shape) != 2:
+        raise RefusedError("it picks by a tensor along another axis than the first")
+    _look_up(context, op, rows, table)
+
+
+def _look_up(context: Context, op: Op, rows: Ref, table: Ref) -> None:
+    if context.of(table).layout.tokens:
+        raise RefusedError("it takes some tokens and leaves others")
+    op.name, op.args, op.kwargs = "embedding", (rows, table), {}
+    context.keep(op, [axes_of(single_shape(context, op), (*context.of(rows).roles, None))])
 
 
 def _without_ellipsis(index: tuple[Any, ...], rank: int) -> list[Any]:

@@ -1,0 +1,80 @@
+"""What is written for models of Transformers whose sources say common things in ways of their own."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from kunport.api import analyze
+from kunport_codegen.emission import emit
+
+
+@cache
+def code(architecture: str) -> str:
+    files = emit(analyze(architecture).graph)
+    (name,) = (name for name in files if name.endswith(".py") and not name.startswith("test_"))
+    return files[name]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "lines"),
+    [
+        pytest.param(
+            "GPT2LMHeadModel",
+            [
+                "weight.t()",
+                '(".attn.c_attn.weight", ".attn.c_proj.weight", ".mlp.c_fc.weight", ".mlp.c_proj.weight")',
+                "self.c_attn = QKVParallelLinear(",
+                "because it transposes c_attn and c_proj and c_fc",
+            ],
+            id="matrices that lie the other way round",
+        ),
+        pytest.param(
+            "OPTForCausalLM",
+            [
+                "self.decoder = OPTDecoder(",
+                'orig_to_new_prefix={"model.decoder.": "decoder."}',
+                "self.embed_positions(positions + 2)",
+            ],
+            id="a module that only runs another, and positions that are a sum of ones",
+        ),
+        pytest.param(
+            "CTRLLMHeadModel",
+            [
+                "nn.functional.embedding(positions, self.table)",
+                '"table",',
+                "self.ffn_0 = ColumnParallelLinear(",
+                '"transformer.h.\\\\1.ffn_0.weight"',
+            ],
+            id="a table of waves, and layers that are called by numbers",
+        ),
+        pytest.param(
+            "GPTJForCausalLM",
+            ['rope_parameters={"rope_type": "default", "rope_theta": 10000, "rope_dim": config.rotary_dim},'],
+            id="a rotation by numbers of the source's own",
+        ),
+        pytest.param(
+            "CodeGenForCausalLM",
+            [
+                "self.qkv_proj = QKVParallelLinear(",
+                "return weight.unflatten(0, (4, 3, -1))[:, [0, 2, 1]].transpose(0, 1).flatten(0, 2)",
+                '"4 * (config.n_head // 4) == 16": True',
+                "q, k, v = qkv.chunk(3, dim=-1)",
+            ],
+            id="a packing in blocks, and a rotation of a part of each head",
+        ),
+        pytest.param(
+            "FalconForCausalLM",
+            ["self.query_key_value = QKVParallelLinear(", "self.dense = RowParallelLinear("],
+            id="products with a transpose, and a choice by a list of one",
+        ),
+        pytest.param(
+            "OpenAIGPTLMHeadModel",
+            ["self.attn(q, k, v)", "self.positions_embed(positions)"],
+            id="a key that lies turned, a table that is cut, and an activation that all layers share",
+        ),
+    ],
+)
+def test_lines(architecture: str, lines: list[str]) -> None:
+    missing = [line for line in lines if line not in code(architecture)]
+    assert not missing, code(architecture)
