@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -103,8 +103,24 @@ def adds_bias(model: Model, node: Node) -> bool:
     user = model.index.user(node)
     if user is None or user.op != "add" or node.shape is None:
         return False
-    added = [model.index.producer(arg) for arg in user.args if model.parameter(arg) is not None]
-    return any(each is not None and math.prod(sizes(each) or ()) == unwrap(node.shape[-1]) for each in added)
+    weights = [path for each in model.reads(node) for path in _parameters_of(model, each)]
+    owners = {owner for path in weights for owner in (_owner(path), _owner(_owner(path)))}  # of the product, or around
+    for arg in user.args:
+        path, added = model.parameter(arg), model.index.producer(arg)
+        if path is not None and _owner(path) in owners and math.prod(sizes(added) or ()) == unwrap(node.shape[-1]):
+            return True
+    return False
+
+
+def _parameters_of(model: Model, identifier: int) -> Iterator[str]:
+    """The parameters that an operand of a product is, or is computed from."""
+    path = model.parameter(Ref(identifier)) or _computed_weight(model, Ref(identifier))
+    if path is not None:
+        yield path
+
+
+def _owner(path: str) -> str:
+    return path.rpartition(".")[0]
 
 
 def bias_sources(model: Model, projections: Iterable[Projection], switches: str) -> tuple[str, list[Scalar]]:

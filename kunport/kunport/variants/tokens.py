@@ -113,11 +113,17 @@ def embedded_positions(model: Model) -> Fact:
     where = found.tokens.where if found.tokens is not None else model.graph.modules[""].where
     if found.unknown is not None:
         return model.opaque(found.unknown)
+    if found.tokens is None:
+        return _lost(where)
     if found.positions is None:
         return Fact(None, where)
     kind, where, frame = found.positions
     stated = {"": model.fact(kind, where, r"positions?$")}
     return depending(stated, model.chosen(frame))[""]
+
+
+def _lost(where: Location) -> Fact:
+    return Fact(None, where, reason=f"{where}: no look-up by token ids leads to the first layer")
 
 
 def embedding_scale(model: Model) -> Fact:
@@ -127,8 +133,7 @@ def embedding_scale(model: Model) -> Fact:
     if found.unknown is not None:
         return model.opaque(found.unknown)
     if where is None:
-        where = model.graph.modules[""].where
-        return Fact(None, where, reason=f"{where}: no look-up by token ids leads to the first layer")
+        return _lost(model.graph.modules[""].where)
     value = 1.0
     for factor, _ in found.factors:
         value *= float(unwrap(factor))

@@ -10,6 +10,7 @@ from . import (
     module_containers,
     module_leaves,
     modules,
+    multihead_attention,
     namespaces,
     outputs,
     records,
@@ -24,7 +25,7 @@ from .registry import NAMES, TENSOR_MEMBERS, external
 # Importing a family registers its names.
 FAMILIES = (
     *(builtin_functions, builtin_types, decorators, einops, enums, masks, module_containers, module_leaves),
-    *(modules, namespaces, outputs, records, stacked, standard, tensors, torch, transformers),
+    *(modules, multihead_attention, namespaces, outputs, records, stacked, standard, tensors, torch, transformers),
 )
 
 __all__ = ["FAMILIES", "NAMES", "TENSOR_MEMBERS", "external"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
 
 
-def _parameter(interpreter: Interpreter, *shape: Value, dtype: Value = None) -> Value:
+def parameter(interpreter: Interpreter, *shape: Value, dtype: Value = None) -> Value:
     for size in map(unwrap, shape):
         if not isinstance(size, int):
             raise RaisedError("TypeError", f"the size of a parameter is {describe(size)}")
@@ -41,8 +41,8 @@ def _linear_init(
     device: Value = None,
     dtype: Value = None,
 ) -> None:
-    weight = _parameter(interpreter, out_features, in_features, dtype=dtype)
-    offset = _parameter(interpreter, out_features, dtype=dtype) if interpreter.pin(bias) else None
+    weight = parameter(interpreter, out_features, in_features, dtype=dtype)
+    offset = parameter(interpreter, out_features, dtype=dtype) if interpreter.pin(bias) else None
     this.attributes.update(
         in_features=in_features, out_features=out_features, has_bias=bias, weight=weight, bias=offset
     )
@@ -65,7 +65,7 @@ def _embedding_init(
     padding_idx: Value = None,
     **options: Value,
 ) -> None:
-    weight = _parameter(interpreter, num_embeddings, embedding_dim, dtype=options.get("dtype"))
+    weight = parameter(interpreter, num_embeddings, embedding_dim, dtype=options.get("dtype"))
     this.attributes.update(
         num_embeddings=num_embeddings, embedding_dim=embedding_dim, padding_idx=padding_idx, weight=weight
     )
@@ -91,11 +91,11 @@ def _normalization(name: str, op: str, default: float | None) -> None:
         dtype: Value = None,
     ) -> None:
         shape = tuple(normalized_shape) if isinstance(normalized_shape, tuple | list) else (normalized_shape,)
-        weight = _parameter(interpreter, *shape, dtype=dtype) if elementwise_affine else None
+        weight = parameter(interpreter, *shape, dtype=dtype) if elementwise_affine else None
         this.attributes.update(normalized_shape=shape, eps=eps, weight=weight)
         if op == "layer_norm":
             this.attributes["bias"] = (
-                _parameter(interpreter, *shape, dtype=dtype) if elementwise_affine and bias else None
+                parameter(interpreter, *shape, dtype=dtype) if elementwise_affine and bias else None
             )
 
     @member(cls, "forward")
@@ -120,7 +120,7 @@ def _group_norm_init(
     eps: Value = 1e-5,
     affine: Value = True,
 ) -> None:
-    weight, bias = (_parameter(interpreter, num_channels) if affine else None for _ in range(2))
+    weight, bias = (parameter(interpreter, num_channels) if affine else None for _ in range(2))
     this.attributes.update(num_groups=num_groups, num_channels=num_channels, eps=eps, weight=weight, bias=bias)
 
 
@@ -150,8 +150,8 @@ def _conv1d_init(
     **options: Value,
 ) -> None:
     kernel = tuple(kernel_size) if isinstance(kernel_size, tuple | list) else (kernel_size,)
-    weight = _parameter(interpreter, out_channels, quotient(in_channels, groups), *kernel)
-    offset = _parameter(interpreter, out_channels) if bias else None
+    weight = parameter(interpreter, out_channels, quotient(in_channels, groups), *kernel)
+    offset = parameter(interpreter, out_channels) if bias else None
     this.attributes.update(in_channels=in_channels, out_channels=out_channels, kernel_size=kernel, groups=groups)
     this.attributes.update(stride=(stride,), padding=(padding,), dilation=(dilation,), weight=weight, bias=offset)
 

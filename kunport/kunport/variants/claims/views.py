@@ -33,6 +33,14 @@ def scrambles(model: Model, node: Node) -> bool:
     return known[node.id]
 
 
+def inserts(node: Node) -> bool:
+    """Whether an operator only adds dimensions of size one, as ``x[None]`` does."""
+    if node.op != "getitem":
+        return False
+    items = node.args[1] if isinstance(node.args[1], list | tuple) else (node.args[1],)
+    return all(each is None or each is Ellipsis or each == slice(None) for each in items)
+
+
 def rounds(model: Model, node: Node) -> bool:
     """Whether an operator casts floating numbers to a half or a smaller type that the source names."""
     return _narrows(model, node, _HALF)
@@ -68,19 +76,19 @@ def _scrambles(model: Model, node: Node) -> bool:
     if source is None or shape is None:
         return False
     numbers = np.arange(math.prod(shape))
+    orders = [numbers.reshape(shape)]
     if source.id in _heads(model) and len(shape) == 4:
         batch, heads, tokens, size = shape
-        held = np.swapaxes(numbers.reshape(batch, tokens, heads, size), 1, 2)
+        orders = [np.swapaxes(numbers.reshape(batch, tokens, heads, size), 1, 2)]
+        orders.append(np.transpose(numbers.reshape(tokens, batch, heads, size), (1, 2, 0, 3)))  # tokens come first
         turned = sizes(node) is not None and (sizes(node) or ())[-1] != size  # heads are put together
-    else:
-        held = numbers.reshape(shape)
     if not turned:
         return False
     try:
-        values = evaluate(model.index.nodes, node.id, {source.id: held})
+        held = [evaluate(model.index.nodes, node.id, {source.id: each}) for each in orders]
     except UnevaluableError:
         return True
-    return not np.array_equal(values.reshape(-1), numbers)
+    return not any(np.array_equal(each.reshape(-1), numbers) for each in held)
 
 
 def _heads(model: Model) -> set[int]:

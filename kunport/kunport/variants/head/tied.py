@@ -26,7 +26,10 @@ def read(model: Model) -> Found:
     weight = model.parameter(tokens.args[1]) if tokens is not None else None
     shared = dict(model.graph.tied).get(found.head.weight) is not None or found.head.weight == weight
     tied = model.fact(shared, model.graph.modules[""].where, _SWITCHES)  # whatever line multiplies by it
-    yield "head.tied", replace(tied, where=found.where)
+    if tokens is None and not shared:
+        yield "head.tied", Fact(None, found.where, reason=f"{found.where}: what embeds the token ids was not found")
+    else:
+        yield "head.tied", replace(tied, where=found.where)
     module = model.graph.modules.get(found.head.owner)
     source = module.attributes.get("has_bias") if module is not None else None
     if source is False and not found.head.bias:  # none that another branch could add

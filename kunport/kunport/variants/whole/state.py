@@ -54,7 +54,8 @@ def _of(layer: Layer) -> set[str]:
     kept = {state for mixer in layer.facts.get("Mixer", []) for state in _STATES.get(mixer.kind, ())}
     if layer.attentions:
         kept.add("kv")
-    if any(node.op == "conv1d" for node in layer.unread_mixing):
+    operators = {fact.kind for fact in layer.facts.get("StateOperator", [])}
+    if "short_convolution" in operators or any(node.op == "conv1d" for node in layer.unread_mixing):
         kept.add("conv")
     return kept
 
