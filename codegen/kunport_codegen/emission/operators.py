@@ -32,7 +32,9 @@ _FUNCTIONAL = {
     *("hardtanh", "logsigmoid", "pad", "relu6", "linear", "layer_norm", "rms_norm", "one_hot", "embedding"),
 }
 _PROPERTIES = frozenset(("T", "mT"))
-_TORCH = frozenset(("cat", "stack", "where", "addcmul", "maximum", "minimum", "arange", "full", "ones", "zeros"))
+_TORCH = frozenset(
+    ("cat", "stack", "einsum", "where", "addcmul", "maximum", "minimum", "arange", "full", "ones", "zeros")
+)
 
 # Writes an operand: a value, a size or a constant.
 Write = Callable[[Any], tuple[str, int]]

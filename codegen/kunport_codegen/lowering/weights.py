@@ -227,10 +227,8 @@ def _stack(result: WeightMap, members: list[Member], tensors: list[_Tensor]) -> 
         if len(member.sources) < 2:
             continue
         for source, shard in zip(member.sources, _shards(member), strict=True):
-            for start in range(source.count("."), -1, -1):
-                part = "." + ".".join(source.split(".")[start:])
-                text = part.rpartition(".")[0] + f".{member.name}"
-                if "." + part.strip(".") in result.stacked or not any(piece.isdigit() for piece in part.split(".")):
+            for part, text in _parts_of(source, member.name):
+                if part in result.stacked or not any(piece.isdigit() for piece in part.split(".")):
                     wrong = [
                         tensor
                         for tensor in tensors
@@ -241,6 +239,17 @@ def _stack(result: WeightMap, members: list[Member], tensors: list[_Tensor]) -> 
                         break
             else:
                 raise WeightMapError(f"{source} cannot be told from other tensors by a part of its name")
+
+
+def _parts_of(source: str, name: str) -> Iterable[tuple[str, str]]:
+    """Parts of a path from its end on, and the same with another last name; then with the dot that follows, too.
+
+    The dot tells a name from one that it is the beginning of.
+    """
+    for dot in ("", "."):
+        for start in range(source.count("."), -1, -1):
+            part = "." + ".".join(source.split(".")[start:])
+            yield f"{part}{dot}", f"{part.rpartition('.')[0]}.{name}{dot}"
 
 
 def _rename(result: WeightMap, tensors: list[_Tensor]) -> None:

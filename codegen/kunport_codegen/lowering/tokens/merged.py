@@ -14,7 +14,9 @@ Shape = tuple[Size, ...]
 
 def shapes_apart(graph: Graph) -> tuple[dict[int, Shape | None], set[int]]:
     """The shape of each node, such axes as three, and the nodes that have one."""
-    shapes: dict[int, Shape | None] = {node.id: node.shape for node in graph.nodes}
+    shapes: dict[int, Shape | None] = {
+        node.id: None if node.shape is None else tuple(map(_cancelled, node.shape)) for node in graph.nodes
+    }
     tokens = next((node.shape for node in graph.nodes if node.op == "input" and len(node.shape or ()) == 2), None)
     if tokens is None:
         return shapes, set()
@@ -32,11 +34,30 @@ def _apart(shape: Shape | None, tokens: Shape) -> Shape | None:
     rest = [each for each in factors if each not in (*batch, *sequence)]
     if len(batch) != 1 or len(sequence) != 1 or not rest or any(symbols_of(each) for each in rest):
         return None
-    heads = rest[0]
-    for each in rest[1:]:
-        heads = Expr("mul", (heads, each))
+    heads = _product(rest)
     count = unwrap(shape[0]) // (unwrap(tokens[0]) * unwrap(tokens[1]))
     return (*tokens, Scalar(count, heads), *shape[1:])
+
+
+def _cancelled(size: Size) -> Size:
+    """``tokens * heads // tokens`` is the heads, in whatever way the source counts its tokens."""
+    if not isinstance(size, Scalar) or size.expr.op != "floordiv":
+        return size
+    whole, divisor = (each if isinstance(each, Expr) else const(each) for each in size.expr.args)
+    if not counts_tokens(divisor):
+        return size
+    factors = list(_factors(whole))
+    rest = [each for each in factors if not counts_tokens(each)]
+    if len(rest) != len(factors) - 1 or not rest or any(symbols_of(each) for each in rest):
+        return size
+    return Scalar(size.value, _product(rest))
+
+
+def _product(factors: list[Expr]) -> Expr:
+    product = factors[0]
+    for each in factors[1:]:
+        product = Expr("mul", (product, each))
+    return product
 
 
 def _factors(expr: Expr) -> list[Expr]:

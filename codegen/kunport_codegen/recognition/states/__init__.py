@@ -18,6 +18,7 @@ from kunport_codegen.graph import Node
 from kunport_codegen.recognition.index import Index
 
 from .convolutions import find_convolutions, find_shifts
+from .exponential_gates import find_mlstm
 from .memories import find_gated_delta, find_linear_attention
 from .recurrences import find_rg_lru, find_rwkv
 from .scans import find_mamba1, find_mamba2
@@ -32,6 +33,7 @@ _FAMILIES: dict[str, tuple[str, tuple[str, ...], _Find]] = {
     "mamba2": ("mamba2_scan", ("cumsum", "loop"), find_mamba2),
     "gated_delta": ("gated_delta_rule", ("cumsum",), find_gated_delta),
     "linear": ("linear_attention", ("matmul",), find_linear_attention),
+    "mlstm": ("mlstm", ("loop", "cumsum", "maximum"), find_mlstm),
     "rg_lru": ("rg_lru", ("loop",), find_rg_lru),
     "rwkv": ("rwkv", ("loop",), find_rwkv),
 }
@@ -40,6 +42,7 @@ _SIZES: dict[str, dict[str, tuple[str, int]]] = {
     "mamba1_scan": {"channels": ("a", 0), "state_size": ("a", 1)},
     "mamba2_scan": {"heads": ("x", -2), "head_dim": ("x", -1), "state_size": ("b", -1)},
     "gated_delta_rule": {"heads": ("value", -2), "key_dim": ("key", -1), "value_dim": ("value", -1)},
+    "mlstm": {"heads": ("value", -2), "key_dim": ("key", -1), "value_dim": ("value", -1)},
     "rg_lru": {"channels": ("x", -1)},
     "rwkv": {"channels": ("value", -1)},
     "linear_attention": {"heads": ("value", -2), "key_dim": ("key", -1), "value_dim": ("value", -1)},

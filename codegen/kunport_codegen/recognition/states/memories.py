@@ -69,12 +69,12 @@ def _first_tokens(trial: Trial, *, gated: bool) -> Iterator[_Parts]:
         return
     keys = [each for each in trial.tokens if len(each.sizes) == 2 and shape[0] % each.sizes[0] == 0]
     gates = [each for each in trial.tokens if each.sizes == shape[:1]] if gated else [None]
-    scales = list(_scales(trial))
-    for value in (each for each in trial.tokens if each.sizes == shape and each.node is not trial.output.node):
+    factors_of_source = list(scales(trial))
+    for value in (each for each in trial.tokens if each.sizes == shape):
         factors = trial.output.numbers[0, 0, 0] / value.numbers[0, 0, 0]
         if np.ptp(factors) > 1e-6 * abs(factors[0]):
             continue
-        for query, key, gate, scale in product(keys, keys, gates, scales):
+        for query, key, gate, scale in product(keys, keys, gates, factors_of_source):
             if query.sizes != key.sizes:
                 continue
             found = float((query.numbers[0, 0, 0] * key.numbers[0, 0, 0]).sum()) * trial.size(scale)
@@ -83,7 +83,7 @@ def _first_tokens(trial: Trial, *, gated: bool) -> Iterator[_Parts]:
                 yield _Parts(query, key, value, gate, scale)
 
 
-def _scales(trial: Trial) -> Iterator[Number]:
+def scales(trial: Trial) -> Iterator[Number]:
     """One, and every number that the source multiplies a tensor by."""
     known = {1.0}
     yield 1.0

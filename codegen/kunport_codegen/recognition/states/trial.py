@@ -80,7 +80,9 @@ class Trial:
 
     def at(self, output: Node) -> Trial:
         """The same numbers, with a tensor on the way as what may be the result."""
-        return replace(self, output=_candidate(output, self.known[output.id]))
+        place = self.index.order[output.id]
+        before = [each for each in self.tokens if self.index.order[each.node.id] < place]
+        return replace(self, output=_candidate(output, self.known[output.id]), tokens=before)
 
     def scaled(self, size: float) -> Trial | None:
         """Another trial of the same, with tokens of another size."""
@@ -143,7 +145,8 @@ def run(index: Index, output: Node, known_results: Collection[int], size: float 
     made = [node for node in (*leaves, *nodes) if node.id in known and isinstance(known[node.id], np.ndarray)]
     constant = _constants(index, made)
     trial = Trial(index, _candidate(output, known[output.id]), known_results, sizes, nodes=list(nodes), known=known)
-    trial.tokens = _distinct(_candidate(node, known[node.id]) for node in made if axes(node) is not None)
+    tokens = (node for node in made if axes(node) is not None and node is not output)
+    trial.tokens = _distinct(_candidate(node, known[node.id]) for node in tokens)
     trial.constants = _distinct(_candidate(node, known[node.id]) for node in made if node.id in constant)
     return trial
 
@@ -249,7 +252,7 @@ def _scalars(value: Any) -> Iterator[Scalar]:
 
 def _chunked(expr: Expr) -> Iterator[Any]:
     """What the sequence is divided by in an expression."""
-    if expr.op == "mod" and isinstance(expr.args[0], Expr) and "sequence" in symbols_of(expr.args[0]):
+    if expr.op in ("mod", "floordiv") and isinstance(expr.args[0], Expr) and "sequence" in symbols_of(expr.args[0]):
         yield expr.args[1] if isinstance(expr.args[1], Expr) else Expr("const", (expr.args[1],))
     for arg in expr.args:
         if isinstance(arg, Expr):
