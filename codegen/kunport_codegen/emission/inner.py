@@ -18,6 +18,9 @@ from kunport_codegen.lowering.selection import LAYER
 from kunport_codegen.lowering.structure import LEAVES, Body
 
 
+_GIVEN = (POSITIONS, NO_RESIDUAL)
+
+
 @dataclass(slots=True)
 class InnerSource:
     """The inner model as text.
@@ -28,6 +31,7 @@ class InnerSource:
         start: what the first stage does to these before the layers.
         carried: names of what one layer hands to the next, and one stage to the next, ``returned`` in the order of a
             layer's results; ``initial`` are (name, what the first layer is given under it).
+        shared: lines that each stage runs for what all layers read.
         layer: the layers' class, or how to choose it, ``layers`` their attribute, ``count`` how many, ``call`` the
             call's arguments.
         finish: lines that the last stage runs after the layers.
@@ -42,6 +46,7 @@ class InnerSource:
     carried: list[str]
     returned: list[str]
     initial: list[tuple[str, str]]
+    shared: list[str]
     layer: str
     layers: str
     count: str
@@ -73,6 +78,11 @@ class _Parts:
         columns = zip(self.layers.body.inputs, self.run.args, self.layers.carried, strict=True)
         return [(value, arg.id) for value, arg, index in columns if index is not None]
 
+    def shared(self) -> list[tuple[int, int]]:
+        """(the layers' input, the value) of all that is made before the layers and the same for each of them."""
+        columns = zip(self.layers.body.inputs, self.run.args, self.layers.carried, strict=True)
+        return [(value, arg.id) for value, arg, index in columns if index is None and arg.id not in _GIVEN]
+
 
 def inner_source(model: LoweredModel, body: Body) -> InnerSource:
     """The inner model's text.
@@ -85,6 +95,7 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
     layers, table = parts.layers, parts.embedding[0]
     names = input_names(model, layers.body)
     carried = [names[value] for value, _ in parts.carried()]
+    shared = _shared(model, parts, names, constructor)
     start, initial = _start(model, parts, carried, constructor)
     returned = _returned(layers, carried)
 
@@ -107,6 +118,7 @@ def inner_source(model: LoweredModel, body: Body) -> InnerSource:
         carried=carried,
         returned=returned,
         initial=initial,
+        shared=shared,
         layer=_layer(layers),
         layers=identifier(basename(layers.path)),
         count=render(layers.count, {}),
@@ -150,10 +162,40 @@ def _start(
     entering = [value for _, value in parts.carried()]
     inputs = {parts.embedding[-1].results[0]: "hidden_states", POSITIONS: "positions"}
     outputs = [value for value in entering if value != NO_RESIDUAL]
-    forward = forward_of(model, [*parts.leaves, *parts.start], outputs, inputs, set(), constructor)
+    steps = _needed(parts.start, outputs)
+    forward = forward_of(model, [*parts.leaves, *steps], outputs, inputs, set(), constructor)
     lines = [line for statement in forward.plan.statements for line in forward.statement(statement)]
     given = ["None" if value == NO_RESIDUAL else forward.value(Ref(value))[0] for value in entering]
     return lines, [(name, text) for name, text in zip(carried, given, strict=True) if name != text]
+
+
+def _shared(model: LoweredModel, parts: _Parts, names: dict[int, str], constructor: Constructor) -> list[str]:
+    """What each stage computes of the positions for all layers, under the names by which these take it."""
+    wanted = [given for _, given in parts.shared()]
+    steps = _needed(parts.start, wanted)
+    made = {POSITIONS, *(result for step in [*parts.leaves, *steps] for result in step.results)}
+    if any(value not in made for step in steps for value in step.inputs()) or not made.issuperset(wanted):
+        raise EmissionError(
+            f"all layers of {parts.layers.path} read what is made of the tokens, not of their positions"
+        )
+    kept = {value: names[value] for value, _ in parts.carried()}
+    inputs = {POSITIONS: "positions", **kept}
+    forward = forward_of(model, [*parts.leaves, *steps], [*wanted, *kept], inputs, set(), constructor)
+    lines = [line for statement in forward.plan.statements for line in forward.statement(statement)]
+    given = [(names[value], forward.value(Ref(made))[0]) for value, made in parts.shared()]
+    renamed = [(name, text) for name, text in given if name != text]
+    if renamed:
+        lines.append(f"{', '.join(name for name, _ in renamed)} = {', '.join(text for _, text in renamed)}")
+    return lines
+
+
+def _needed(steps: list[Op], values: list[int]) -> list[Op]:
+    """The steps that some values depend on."""
+    wanted = set(values)
+    for step in reversed(steps):
+        if not wanted.isdisjoint(step.results):
+            wanted.update(step.inputs())
+    return [step for step in steps if not wanted.isdisjoint(step.results)]
 
 
 def _inside(steps: list[Op], table: Op) -> list[Op]:

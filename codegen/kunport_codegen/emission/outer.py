@@ -67,7 +67,8 @@ def outer_source(model: LoweredModel, body: Body) -> OuterSource:
     table = next(step.member for step in body.steps if step.member is not None and "Embedding" in step.member.factory)
     inner = identifier(basename(body.path))
     states = layer_states(model)
-    lora = supports_lora(model) and not states
+    modules = any(step.name == "enter" for step in around(model, body)[1])
+    lora = supports_lora(model) and not states and not modules
     kept, logits = _logits(model, body)
     return OuterSource(
         name=identifier(model.graph.architecture),

@@ -10,6 +10,8 @@ from kunport_codegen.lowering.members import QUANT, Member, Own, Prefix, Value
 
 # What a router adds to the sum of the chosen scores (or bounds it by) is lost beside that sum up to here.
 _LOST = 1e-12
+# The alpha of an activation ``gate * sigmoid(alpha * gate)``.
+_SLOPES = {"silu": 1.0, "quick_gelu": 1.702}
 _DEFAULT_NAMES = ("gate_proj", "down_proj", "up_proj")
 
 
@@ -22,6 +24,8 @@ def place_experts(flow: Flow) -> None:
             continue
         if (reason := _lacking(op.fact)) is not None:
             flow.refuse(op, reason)
+            placed.append(op)
+            continue
         member = _member(flow, op, op.fact)
         placed.append(flow.call(op, member, op.args, op.results))
     flow.ops = placed
@@ -36,27 +40,42 @@ def _lacking(fact: Experts) -> str | None:
     epsilon = unwrap(fact.epsilon) or 0.0
     if fact.scoring not in ("softmax", "sigmoid") or epsilon > _LOST or fact.weighted != "output":
         return "its router computes weights that the engine's does not"
-    if not fact.gated or fact.packing != "concatenated" or fact.transposed:
+    if not fact.gated or fact.packing != "concatenated":
         return f"its experts are {fact.packing}{' and transposed' if fact.transposed else ''}, the engine's are not"
     if fact.gate_up_bias or fact.down_bias:
         return "its experts have biases, which are not brought to the engine yet"
-    if fact.limit is not None or fact.up_offset:
+    if (fact.limit is not None or fact.up_offset) and not _is_clamped(fact):
         return "its activation has limits or offsets that the engine's has not"
     return None
 
 
+def _is_clamped(fact: Experts) -> bool:
+    """Whether the activation is ``gate * sigmoid(alpha * gate) * (up + offset)`` within limits, as the engine's is."""
+    return fact.activation in _SLOPES and fact.limit is not None
+
+
 def _member(flow: Flow, op: Op, fact: Experts) -> Member:
     path = parent(fact.gate_up)
-    shape = flow.graph.parameters[fact.down].shape
+    _, *sizes = flow.graph.parameters[fact.down].shape
+    hidden, width = reversed(sizes) if fact.transposed else sizes
     kwargs: dict[str, Value] = {
         "num_experts": fact.experts,
         "top_k": fact.top_k,
-        "hidden_size": shape[-2],
-        "intermediate_size": shape[-1],
+        "hidden_size": hidden,
+        "intermediate_size": width,
         "renormalize": fact.renormalize,
     }
     kwargs |= _routing(flow, fact)
-    if fact.activation != "silu":
+    if fact.transposed:
+        kwargs["is_fused_checkpoint_transposed"] = True
+    if fact.limit is not None:
+        kwargs |= {
+            "activation": "swigluoai_uninterleave",
+            "swiglu_limit": fact.limit,
+            "swiglu_alpha": _SLOPES[fact.activation],
+            "swiglu_beta": fact.up_offset,
+        }
+    elif fact.activation != "silu":
         kwargs["activation"] = fact.activation
     names = checkpoint_names(flow, fact)
     if names != _DEFAULT_NAMES:

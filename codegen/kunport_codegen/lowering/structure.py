@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kunport_codegen.graph import Frame, Location, Ref
-from kunport_codegen.lowering.flow import POSITIONS, Flow, Op, ordered, parent
+from kunport_codegen.lowering.flow import POSITIONS, Flow, Op, layer_of, ordered, parent
 from kunport_codegen.lowering.members import Prefix, Value
 
 # Operators without operands: parameters, constants of the configuration, and tables that follow from it.
@@ -68,6 +68,7 @@ def _runs_layers(body: Body) -> bool:
 
 def build(flow: Flow) -> Body:
     """The root module's body, with those of all modules inside."""
+    _spread_tables(flow)
     _name_contained(flow)
     _dissolve(flow)
     leaves = {op.results[0]: op for op in flow.ops if op.name in LEAVES}
@@ -105,7 +106,17 @@ def _ancestors(path: str) -> Iterable[str]:
 
 def _is_container(flow: Flow, path: str) -> bool:
     module = flow.graph.modules.get(path)
-    return module is None or module.cls in _CONTAINERS
+    return module is None or module.cls in _CONTAINERS or path in flow.spread
+
+
+def _spread_tables(flow: Flow) -> None:
+    """What a module around the token table does is done by the one that runs the layers: stages begin with the table."""
+    lists = {layer[0] for op in flow.ops if (layer := layer_of(op.owner)) is not None}
+    for op in flow.ops:
+        holder = parent(op.member.path) if op.member is not None else ""
+        if op.member is not None and op.member.factory == "VocabParallelEmbedding" and parent(holder):
+            if not any(path.startswith(f"{holder}.") for path in lists):
+                flow.spread.add(holder)
 
 
 def _name_contained(flow: Flow) -> None:

@@ -69,6 +69,26 @@ def code(architecture: str) -> str:
             id="products with a transpose, and a choice by a list of one",
         ),
         pytest.param(
+            "ModernBertDecoderForCausalLM",
+            [
+                "if layer_idx != 0 else None",
+                "self.embeddings_tok_embeddings = VocabParallelEmbedding(",
+                "self.decoder = ParallelLMHead(",
+                "self.logits_processor(self.decoder, self.lm_head(hidden_states), self.decoder.bias)",
+            ],
+            id="a module around the table, one before the head, and a layer that lacks a norm",
+        ),
+        pytest.param(
+            "NanoChatForCausalLM",
+            ["= self.rotary_emb(positions)\n", "layer(hidden_states, residual, x, x_2)"],
+            id="tables that all layers read, of which each stage makes its own",
+        ),
+        pytest.param(
+            "AriaTextForCausalLM",
+            ["is_fused_checkpoint_transposed=True,", 'experts\\\\.fc1\\\\.weight$"'],
+            id="experts that lie the other way round",
+        ),
+        pytest.param(
             "OpenAIGPTLMHeadModel",
             ["self.attn(q, k, v)", "self.positions_embed(positions)"],
             id="a key that lies turned, a table that is cut, and an activation that all layers share",

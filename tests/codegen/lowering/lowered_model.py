@@ -97,6 +97,8 @@ class Engine:
             return list(args[0].split(sizes, dim=-1))
         if step.name == "view":
             sizes = [self.value(size) for size in self.model.layouts[step.results[0]].sizes]
+            before = [self.value(size) for size in self.model.layouts[step.args[0].id].sizes]
+            assert list(args[0].shape[1:]) == before, "a value has the sizes that lowering says"
             return [args[0].reshape(args[0].shape[0], *sizes)]
         return self.torch(step, args, values)
 

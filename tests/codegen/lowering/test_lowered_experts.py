@@ -73,6 +73,16 @@ def test_sizes_and_routing_are_those_of_the_source() -> None:
     assert not {"ckpt_names", "scoring_func", "activation"} & member.kwargs.keys()
 
 
+def test_sizes_of_experts_that_lie_the_other_way_round_are_the_same() -> None:
+    """``[experts, intermediate, hidden]``, here with the sizes of the fixture in those places."""
+    usual, turned = (placed(replace(FACT, transposed=transposed), []).kwargs for transposed in (False, True))
+    assert (turned["hidden_size"], turned["intermediate_size"]) == (usual["intermediate_size"], usual["hidden_size"])
+
+
+def test_limits_without_an_activation_that_has_them_are_refused() -> None:
+    assert "limits or offsets" in refusals(replace(FACT, activation="gelu", limit=7.0))[0]
+
+
 def test_the_checkpoints_names_of_one_expert_are_read_from_the_renames() -> None:
     assert placed(FACT, STACKED).kwargs["ckpt_names"] == ["w1", "w2", "w3"]
 
@@ -85,6 +95,10 @@ def test_the_checkpoints_names_of_one_expert_are_read_from_the_renames() -> None
         ({"activation": "gelu"}, ("activation", "gelu")),
         ({"scale": 2.5}, ("routed_scaling_factor", 2.5)),
         ({"scale": 2.5}, ("num_expert_group", 1)),
+        ({"transposed": True}, ("is_fused_checkpoint_transposed", True)),
+        ({"activation": "quick_gelu", "limit": 7.0, "up_offset": 1.0}, ("swiglu_alpha", 1.702)),
+        ({"activation": "quick_gelu", "limit": 7.0, "up_offset": 1.0}, ("activation", "swigluoai_uninterleave")),
+        ({"limit": 5.0}, ("swiglu_limit", 5.0)),
     ],
 )
 def test_what_is_not_usual_is_said(change: dict[str, object], setting: tuple[str, object]) -> None:

@@ -41,6 +41,9 @@ def unchanged(context: Context, op: Op) -> None:
 )
 def elementwise(context: Context, op: Op) -> None:
     """Operands are aligned at the end, so a batch or sequence axis must meet the same axis or none."""
+    if op.name in ("add", "sub") and len(op.args) == 2 and isinstance(op.args[0], Ref) and unwrap(op.args[1]) == 0:
+        unchanged(context, op)
+        return
     shape = single_shape(context, op)
     operands = [arg for arg in [*op.args, *op.kwargs.values()] if isinstance(arg, Ref)]
     hints: list[Role] = [None] * len(shape)

@@ -12,7 +12,7 @@ from kunport_codegen.expression import Scalar, apply, symbols_of, unwrap
 from kunport_codegen.graph import Arg, DType, Ref
 from kunport_codegen.lowering.errors import RefusedError
 from kunport_codegen.lowering.flow import POSITIONS, Layout, Op, Size, substitute
-from kunport_codegen.lowering.tokens.axes import axes_of, is_sequence
+from kunport_codegen.lowering.tokens.axes import Role, axes_of, is_sequence
 from kunport_codegen.lowering.tokens.context import Context, Line, argument
 
 _CASTS = frozenset(("to", "long", "int", "float", "contiguous", "clone"))
@@ -25,13 +25,14 @@ def counts_tokens(context: Context, op: Op) -> bool:
     line = _line(context, op)
     if line is None:
         return False
+    shape = context.shapes.get(op.results[0]) or ()
+    # An axis of one before the sequence stands for the batch.
+    hints: tuple[Role, ...] = tuple("b" if is_sequence(size) else None for size in shape[1:])
+    context.axes[op.results[0]] = axes_of(shape, (*hints, None))
     if line == _PLACE and context.flow.dtypes.get(op.results[0]) == DType("int64"):
-        context.replace(op, POSITIONS)
-        return True
-    source = next(iter(op.inputs()), None)
-    hints = context.axes[source].roles if source in context.axes else ()
-    context.axes[op.results[0]] = axes_of(context.shapes.get(op.results[0]), hints)
-    context.lines[op.results[0]] = line
+        context.flow.aliases[op.results[0]] = POSITIONS
+    else:
+        context.lines[op.results[0]] = line
     return True
 
 
