@@ -1,6 +1,6 @@
 """Serves random models on an accelerator: are the tokens right, how fast is it, and what takes the time.
 
-KUNPORT_DEVICE=cuda python tools/accelerator.py [STAGE ...] [--seconds 300] [--output DIR]
+KUNPORT_DEVICE=cuda python tools/accelerator.py [STAGE ...] [--seconds 300] [--output DIR] [--adapter DIR]
 
 Every stage runs in a process of its own with a time limit; of one that fails the end of its output is printed. The
 tiny stages run at once and are held against the torch references of the same dtype, the others one after the other.
@@ -8,12 +8,16 @@ Weights are random, and made here: the large model's by vLLM, whose numbers are 
 
 tiny-DTYPE-torch, -eager, -graphs   greedy tokens of a tiny Llama by references (and by vLLM's own way through a step),
                                     by kernels, by kernels in graphs
+truth                               how far the tiny stages' log-probabilities are from float32's by Transformers, over
+                                    how far Transformers' own in bfloat16 are
 eager, graphs, served               a Llama of 1.2 billion parameters in bfloat16, 256 requests of 256 tokens in and
                                     128 out: output tokens a second, warm; `served` in a process beside the caller's
 workers, apart                      the same with the worker in a process of its own; `apart`: and the engine in a third
 graphs-64, graphs-128               the same at pages of 64 and 128
-steps, steps-64                     where a step's time goes: kernels of the device, parts of the host; then the same
-                                    without kunport's short way for decode steps
+adapter, transformers               the same by the adapter in DIR, and by vLLM's Transformers backend
+steps, steps-64                     where a step's time goes: kernels of the device and its waits, parts and functions
+                                    of the host, the garbage collector
+long                                the parts of the host without kunport's short way for decode steps
 probe                               how long a first start takes that tries every kernel
 """
 
@@ -30,14 +34,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from step_parts import device_parts, go_the_long_way, host_parts
+from step_parts import collections, device_gaps, device_parts, go_the_long_way, host_functions, host_parts
 
 TINY = [f"tiny-{dtype}-{how}" for dtype in ("float32", "bfloat16") for how in ("torch", "eager", "graphs")]
-LARGE = ["graphs", "graphs-64", "graphs-128", "eager", "served", "workers", "apart", "steps", "probe"]
+LARGE = ["truth", "graphs", "graphs-64", "graphs-128", "adapter", "transformers", "eager", "served", "workers", "apart"]
+LARGE += ["steps", "long", "probe"]
 _LIMIT = 150  # seconds of a stage
 _COMMON = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_LOGGING_LEVEL": "INFO",
+    "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # of functions that ask a model something
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
     "KUNPORT_OPS_POLICY": "probe = false",
@@ -66,26 +72,28 @@ def main() -> int:
     parser.add_argument("stages", nargs="*", default=[*TINY, *LARGE])
     parser.add_argument("--seconds", type=int, default=300, help="of all stages together")
     parser.add_argument("--output", type=Path, default=Path("build/accelerator"))
+    parser.add_argument("--adapter", default="adapters", help="folder with the adapter of stage `adapter`")
     parser.add_argument("--job", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     if options.job:
-        result = _job(options.stages[0], options.output)
+        result = _truth(options.output) if options.stages[0] == "truth" else _job(options.stages[0], options.output)
         (options.output / f"{options.stages[0]}.json").write_text(json.dumps(result))
         if os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0":
             os._exit(0)  # an engine takes its time to end
         return 0
     end = time.monotonic() + options.seconds
     tiny = [stage for stage in options.stages if stage.startswith("tiny")]
-    started = [_start(stage, options.output) for stage in tiny]
+    started = [_start(stage, options) for stage in tiny]
     failed = [_finish(*each, end, options.output) for each in started].count(False)
     _compare(tiny, options.output)
     for stage in (stage for stage in options.stages if stage not in tiny):
-        failed += not _finish(*_start(stage, options.output), end, options.output)
+        failed += not _finish(*_start(stage, options), end, options.output)
     return min(failed, 1)
 
 
-def _start(stage: str, output: Path) -> tuple[str, subprocess.Popen[bytes], float]:
+def _start(stage: str, options: argparse.Namespace) -> tuple[str, subprocess.Popen[bytes], float]:
+    output = options.output
     command = [sys.executable, "-u", __file__, stage, "--job", "--output", str(output)]
     environment = os.environ | _COMMON | {"KUNPORT_CACHE": str(output / f"cache-{stage}")}
     if stage.endswith("-torch"):
@@ -94,6 +102,8 @@ def _start(stage: str, output: Path) -> tuple[str, subprocess.Popen[bytes], floa
         environment["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1"
     if stage == "probe":
         del environment["KUNPORT_OPS_POLICY"]
+    if stage == "adapter":
+        environment["KUNPORT_ADAPTER_PATH"] = options.adapter
     with (output / f"{stage}.log").open("wb") as log:
         return stage, subprocess.Popen(command, env=environment, stdout=log, stderr=log), time.monotonic()
 
@@ -143,31 +153,52 @@ def _job(stage: str, output: Path) -> dict[str, Any]:
     begin = time.perf_counter()
     page = int(stage.partition("-")[2] or 16)
     executor = "mp" if stage in ("workers", "apart") else "uni"
-    engine = _engine("large", output, "bfloat16", eager=stage == "eager", page=page, executor=executor)
-    lines = [f"started in {time.perf_counter() - begin:.0f} s"]
+    implementation = "transformers" if stage == "transformers" else "auto"
+    engine = _engine(
+        "large", output, "bfloat16", eager=stage == "eager", page=page, executor=executor, implementation=implementation
+    )
+    lines = [f"started in {time.perf_counter() - begin:.0f} s", *engine.apply_model(_class_of)]
+    if stage == "long":
+        go_the_long_way(engine)
     _generate(engine, 0, _OUT)
     engine.collective_rpc("kunport_operators", kwargs={"clear": True})
     lines += _rates(engine)
     if stage.startswith("steps"):
-        lines += device_parts(engine, _generate) + host_parts(engine, _generate)
-        go_the_long_way(engine)
-        return {"lines": [*lines, "without the short way:", *_rates(engine), *host_parts(engine, _generate)]}
-    return {"lines": lines + _account(engine)}
+        lines += device_gaps(engine, _generate, _OUT) + collections(engine, _generate, _OUT)
+        lines += host_parts(engine, _generate) + device_parts(engine, _generate)
+        return {"lines": lines + host_functions(engine, _generate, 64)}
+    if stage == "long":
+        return {"lines": lines + host_parts(engine, _generate)}
+    return {"lines": lines + _repeated_steps(engine) + _account(engine)}
+
+
+def _repeated_steps(engine: Any) -> list[str]:
+    """Whether whole steps as graphs answer what the same steps do kernel by kernel; where the engine can be reached."""
+    if not hasattr(engine.llm_engine.engine_core, "engine_core"):
+        return []
+    runner = engine.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker.model_runner
+    answers, runner.step_graphs = _generate(engine, 3, 32), {}
+    same = sum(each == other for each, other in zip(answers, _generate(engine, 3, 32), strict=True))
+    return [f"{same} of {len(answers)} answers are the same without graphs of whole steps"]
+
+
+def _class_of(model: Any) -> str:
+    return f"model: {type(model).__module__}.{type(model).__name__}"
 
 
 def _rates(engine: Any) -> list[str]:
-    """Output tokens a second of five runs, and how long the prompts take."""
+    """Output tokens a second of nine runs, and how long the prompts take."""
     rates = []
-    for seed in range(1, 6):
+    for seed in range(10, 19):
         begin = time.perf_counter()
         _generate(engine, seed, _OUT)
         rates.append(_REQUESTS * _OUT / (time.perf_counter() - begin))
     begin = time.perf_counter()
     _generate(engine, 7, 1)
     prompts = time.perf_counter() - begin
-    step = (_REQUESTS * _OUT / sorted(rates)[2] - prompts) / (_OUT - 1)
+    step = (_REQUESTS * _OUT / sorted(rates)[4] - prompts) / (_OUT - 1)
     return [
-        f"output tokens/s: {', '.join(f'{rate:,.0f}' for rate in rates)}",
+        f"output tokens/s: {', '.join(f'{rate:,.0f}' for rate in rates)}; median {sorted(rates)[4]:,.0f}",
         f"prompts and the first token alone: {prompts:.3f} s; a decode step: {1e3 * step:.2f} ms",
     ]
 
@@ -182,32 +213,91 @@ def _tiny(stage: str, output: Path) -> dict[str, Any]:
         go_the_long_way(engine)
     lines = [f"started in {time.perf_counter() - begin:.0f} s"]
     sampling = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True, detokenize=False, logprobs=0)
-    draw = random.Random(0)
-    prompts = [{"prompt_token_ids": draw.choices(range(3, 1000), k=length)} for length in (1, 5, 16, 17, 33, 70, 130)]
+    prompts = [{"prompt_token_ids": tokens} for tokens in _tiny_prompts()]
     answers = []
     for request in engine.generate(prompts, sampling, use_tqdm=False):
         tokens = list(request.outputs[0].token_ids)
         scores = [step[token].logprob for step, token in zip(request.outputs[0].logprobs, tokens, strict=True)]
         answers.append((tokens, scores))
     kinds = len({token for tokens, _ in answers for token in tokens})
-    return {"lines": [*lines, f"{kinds} kinds of tokens", *_account(engine)], "answers": answers}
+    sampling = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True, detokenize=False)
+    again = [list(each.outputs[0].token_ids) for each in engine.generate(prompts, sampling, use_tqdm=False)]
+    same = sum(tokens == other for (tokens, _), other in zip(answers, again, strict=True))
+    lines += [f"{kinds} kinds of tokens; without log-probabilities {same} of {len(again)} answers are the same"]
+    return {"lines": [*lines, *_account(engine)], "answers": answers}
 
 
-def _engine(size: str, output: Path, dtype: str, eager: bool, page: int = 16, executor: str = "uni") -> Any:
-    from vllm import LLM
+def _tiny_prompts() -> list[list[int]]:
+    draw = random.Random(0)
+    return [draw.choices(range(3, 1000), k=length) for length in (1, 5, 16, 17, 33, 70, 130)]
 
+
+def _truth(output: Path) -> dict[str, Any]:
+    """Hold every tiny stage against Transformers in float32, each on the tokens that the stage answered."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    folder = _model("tiny", output)
+    models = [
+        AutoModelForCausalLM.from_pretrained(folder, dtype=each).cuda() for each in (torch.float32, torch.bfloat16)
+    ]
+    lines = []
+    for stage in TINY:
+        if not (path := output / f"{stage}.json").is_file():
+            continue
+        errors: list[list[torch.Tensor]] = [[], []]
+        for prompt, (tokens, scores) in zip(_tiny_prompts(), json.loads(path.read_text())["answers"], strict=True):
+            ids = torch.tensor([prompt + tokens], device="cuda")
+            with torch.no_grad():
+                exact, rounded = (
+                    model(ids)
+                    .logits[0, len(prompt) - 1 : -1]
+                    .double()
+                    .log_softmax(-1)
+                    .gather(1, ids[0, len(prompt) :, None])
+                    for model in models
+                )
+            errors[0].append(torch.tensor(scores, device="cuda").double() - exact[:, 0])
+            errors[1].append((rounded - exact)[:, 0])
+        ours, theirs = (torch.cat(each) for each in errors)
+        ratio = float(ours.norm() / theirs.norm())
+        lines.append(
+            f"{stage}: root mean square {float(ours.square().mean().sqrt()):.2e}, largest {float(ours.abs().max()):.2e}"
+            f"; Transformers in bfloat16 {float(theirs.square().mean().sqrt()):.2e}, {float(theirs.abs().max()):.2e}; "
+            f"ratio {ratio:.3f}"
+        )
+    return {"lines": lines}
+
+
+def _model(size: str, output: Path) -> Path:
+    """A folder with a model's configuration, and the tiny one's weights."""
     folder = output / f"model-{size}-{os.getpid()}"
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(_LLAMA | _SIZES[size]))
-    large = size == "large"
-    if not large:
+    if size == "tiny":
         _make_weights(folder)
+    return folder
+
+
+def _engine(
+    size: str,
+    output: Path,
+    dtype: str,
+    eager: bool,
+    page: int = 16,
+    executor: str = "uni",
+    implementation: str = "auto",
+) -> Any:
+    from vllm import LLM
+
+    folder, large = _model(size, output), size == "large"
     sizes = [1, 2, 4, 8, 16, *range(32, _REQUESTS + 1, 32)] if large else [1, 4, 8]
     return LLM(
         model=str(folder),
         skip_tokenizer_init=True,
         load_format="dummy" if large else "auto",
         dtype=dtype,
+        model_impl=implementation,
         enforce_eager=eager,
         max_model_len=512,
         max_num_seqs=_REQUESTS if large else 8,
@@ -244,7 +334,7 @@ def _make_weights(folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def _generate(engine: Any, seed: int, tokens: int) -> None:
+def _generate(engine: Any, seed: int, tokens: int) -> list[list[int]]:
     from vllm import SamplingParams
 
     draw = random.Random(seed)
@@ -253,6 +343,7 @@ def _generate(engine: Any, seed: int, tokens: int) -> None:
     answers = engine.generate(prompts, sampling, use_tqdm=False)
     if sum(len(answer.outputs[0].token_ids) for answer in answers) != _REQUESTS * tokens:
         raise RuntimeError("Some requests ended early.")
+    return [list(answer.outputs[0].token_ids) for answer in answers]
 
 
 def _account(engine: Any) -> list[str]:

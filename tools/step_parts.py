@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import cProfile
+import gc
+import io
+import pstats
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-Generate = Callable[[Any, int, int], None]
+Generate = Callable[[Any, int, int], object]
 """Has an engine answer a full batch of requests: the engine, a seed, tokens an answer."""
 
 
@@ -38,6 +42,73 @@ def _kernels(engine: Any, generate: Generate, tokens: int) -> dict[str, tuple[fl
         generate(engine, 5, tokens)
         torch.cuda.synchronize()
     return {each.key: (each.self_device_time_total, each.count) for each in found.key_averages()}
+
+
+def device_gaps(engine: Any, generate: Generate, tokens: int) -> list[str]:
+    """When the device waits: before the first kernel, between two, and after the last, while `tokens` are answered."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        begin = time.time_ns()
+        generate(engine, 5, tokens)
+        end = time.time_ns()
+        torch.cuda.synchronize()
+    kernels = sorted(
+        (each.start_ns(), each.start_ns() + each.duration_ns())
+        for each in found.profiler.kineto_results.events()
+        if str(each.device_type()).endswith("CUDA")
+    )
+    waits: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    reached = kernels[0][0]
+    for start, stop in kernels:
+        if start > reached:
+            kind = next(
+                (f"up to {most} us" for most in (3, 10, 50, 200, 1000) if start - reached <= 1e3 * most), "more"
+            )
+            waits[kind] += start - reached
+            counts[kind] += 1
+        reached = max(reached, stop)
+    cells = ", ".join(f"{kind} {waits[kind] / 1e6:.1f} ({counts[kind]})" for kind in waits)
+    return [
+        f"device, ms of {(end - begin) / 1e6:.0f}: idle before the first kernel {(kernels[0][0] - begin) / 1e6:.1f}, "
+        f"after the last {(end - reached) / 1e6:.1f}, between two, by length: {cells}"
+    ]
+
+
+def collections(engine: Any, generate: Generate, tokens: int) -> list[str]:
+    """What Python's garbage collector takes while `tokens` are answered, by generation."""
+    spent: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
+    begun = [0.0]
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            begun[0] = time.perf_counter()
+        else:
+            spent[info["generation"]] += time.perf_counter() - begun[0]
+            counts[info["generation"]] += 1
+
+    gc.callbacks.append(note)
+    generate(engine, 8, tokens)
+    gc.callbacks.remove(note)
+    cells = ", ".join(f"{each}: {1e3 * spent[each]:.1f} ({counts[each]})" for each in sorted(spent))
+    return [f"garbage collector, ms by generation: {cells}; {len(gc.get_objects())} objects"]
+
+
+def host_functions(engine: Any, generate: Generate, tokens: int, count: int = 45) -> list[str]:
+    """The functions that take most of the host's time, by Python's profiler, which makes small ones look larger."""
+    profiler = cProfile.Profile()
+    profiler.enable()
+    generate(engine, 9, tokens)
+    profiler.disable()
+    lines = []
+    for order in ("tottime", "cumulative"):
+        text = io.StringIO()
+        pstats.Stats(profiler, stream=text).strip_dirs().sort_stats(order).print_stats(count)
+        lines += [f"host functions by {order}:", *(line for line in text.getvalue().splitlines() if line.strip())][4:]
+    return lines
 
 
 def host_parts(engine: Any, generate: Generate) -> list[str]:
@@ -109,6 +180,6 @@ def go_the_long_way(engine: Any) -> None:
     core = engine.llm_engine.engine_core.engine_core
     core.scheduler._plain_engine = False
     runner = core.model_executor.driver_worker.worker.model_runner
-    runner._same_batch = lambda _: False
+    runner._same_batch, runner.step_graphs = lambda _: False, {}
     for name in ("_prepare_inputs", "_prepare_input_ids", "_bookkeeping_sync"):
         setattr(runner, name, getattr(GPUModelRunner, name).__get__(runner))

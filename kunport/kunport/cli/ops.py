@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kunport.cli import ops_bench
+from kunport.cli import ops_bench, ops_tune
 from kunport.cli.arguments import Verbs
 from kunport.cli.terminal import say
 from kunport.errors import KunportError
@@ -67,11 +67,12 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
     account.add_argument("folder", metavar="FOLDER", type=Path, help="what KUNPORT_OPS_ACCOUNT named")
     account.set_defaults(run=run_account)
     ops_bench.add_to(what, common)
+    ops_tune.add_to(what, common)
 
 
 def run_list(options: argparse.Namespace) -> int:
     """Print a line for each operator."""
-    with _runtime_errors():
+    with runtime_errors():
         from kunport_runtime.operators.dispatch import dispatcher
         from kunport_runtime.operators.overview import overview
 
@@ -100,7 +101,7 @@ def _choice(choice: Choice) -> str:
 
 def run_probe(options: argparse.Namespace) -> int:
     """Try implementations; 1 where one is not to be used."""
-    with _runtime_errors():
+    with runtime_errors():
         from kunport_runtime.operators.dispatch import dispatcher
         from kunport_runtime.operators.overview import try_all
 
@@ -120,7 +121,7 @@ def run_probe(options: argparse.Namespace) -> int:
 
 def run_check(options: argparse.Namespace) -> int:
     """Run every case; 1 where one is wrong."""
-    with _runtime_errors():
+    with runtime_errors():
         from kunport_runtime.operators.check import check
         from kunport_runtime.operators.registry import registry
 
@@ -151,7 +152,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 def run_account(options: argparse.Namespace) -> int:
     """Print what ran, the fallbacks marked; 1 where something failed."""
-    with _runtime_errors():
+    with runtime_errors():
         from kunport_runtime.operators.account_files import read_accounts
 
         records, failures = read_accounts(options.folder)
@@ -207,7 +208,7 @@ def _prepare(options: argparse.Namespace) -> tuple[torch.device, str]:
 
 
 @contextmanager
-def _runtime_errors() -> Iterator[None]:
+def runtime_errors() -> Iterator[None]:
     """Errors of the runtime are the user's to see as those of kunport are."""
     from kunport_runtime.errors import KunportRuntimeError
 

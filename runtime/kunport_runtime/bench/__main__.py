@@ -13,7 +13,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=500, help="stop sweeping after so long")
     parser.add_argument("--finalists", type=int, default=2, help="candidates that take turns with the peers")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each")
-    parser.add_argument("--only", default="", help="of rows and products: operators that have this in their names")
+    parser.add_argument(
+        "--only", default="", help="of variants, rows and products: those with one of these (TEXT,TEXT) in their names"
+    )
     parser.add_argument("--check", action="store_true", help="first run every case of the contracts")
     options = vars(parser.parse_args())
     if unknown := set(options["groups"]) - set(GROUPS):

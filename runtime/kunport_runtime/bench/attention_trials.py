@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from functools import partial
 from itertools import product
 from typing import Any
@@ -11,9 +12,10 @@ import torch
 from kunport_runtime.bench.attention import Batch, expected
 from kunport_runtime.bench.peers import vllm_attention
 from kunport_runtime.bench.rounds import copy_of
-from kunport_runtime.bench.trial import Contender, Trial, relative_error
+from kunport_runtime.bench.trial import Contender, Trial, relative_error, wanted
 from kunport_runtime.providers.triton import tuning
 from kunport_runtime.providers.triton.paged_arguments import PagedArguments
+from kunport_runtime.providers.triton.paged_attention import paged_attention
 from kunport_runtime.providers.triton.paged_decode import decode
 from kunport_runtime.providers.triton.paged_prefill import prefill
 
@@ -87,9 +89,11 @@ PREFILL_TILES = {
 
 
 def decode_configs(
-    page: int, programs: int, parts: Sequence[int], tiles: Sequence[tuple[int, int, int]] = DECODE_TILES
+    programs: int,
+    parts: Sequence[int],
+    tiles: Sequence[tuple[int, int, int]] = DECODE_TILES,
 ) -> list[tuning.Config]:
-    """Every tile with every number of parts."""
+    """Every tile with every number of parts; `programs`: of a whole sequence each."""
     return [
         {"block": block, "warps": warps, "stages": stages, "programs": programs * split, "part": 256}
         for (block, warps, stages), split in product(tiles, parts)
@@ -111,7 +115,7 @@ def compilations() -> Iterator[Callable[[], None]]:
     """What compiles every kernel of the trials, but for ragged prefill's, on small tensors of the host."""
     for page in (16, 64):
         for split in (1, 2, 4, 8, 16, 32):
-            for config in decode_configs(page, 2 * 8, (split,)):
+            for config in decode_configs(2 * 8, (split,)):
                 batch = Batch([(1, 256 * split)] * 2, page=page)
                 yield partial(_compile, decode, "paged_decode", batch, config)
     for page in PREFILL_TILES:
@@ -137,7 +141,7 @@ def decode_trials() -> Iterator[Trial]:
                 "paged_decode", f"{label}, page {page}", batch, arguments,
                 {"programs": programs, "keys": max(lengths), "page": page, "size": 128},
                 partial(decode, arguments),
-                decode_configs(page, programs, parts), [0, len(lengths) // 2, len(lengths) - 1],
+                decode_configs(programs, parts), [0, len(lengths) // 2, len(lengths) - 1],
                 [copy, *vllm_attention(arguments)],
             )  # fmt: skip
 
@@ -160,7 +164,7 @@ def prefill_trials(pages: Sequence[int] = (16, 64, 128)) -> Iterator[Trial]:
             )  # fmt: skip
 
 
-def variant_trials() -> Iterator[Trial]:
+def variant_trials(only: str = "") -> Iterator[Trial]:
     """Each variant of the contract beside the plain form: of the same lengths, by the bytes or operations that it has.
 
     The last is what a small model decodes: 256 short sequences with heads of 64.
@@ -168,6 +172,8 @@ def variant_trials() -> Iterator[Trial]:
     copy = copy_of(COPIED)
     short = {"size": 64, "value_size": 64}
     for label, options in VARIANTS.items():
+        if not wanted(label, only):
+            continue
         yield _decode_variant(label, [2048] * 256, options, copy)
         for page in (16, 128):
             batch = Batch([(2048, 2048)] * 8, page=page, **options)
@@ -177,7 +183,38 @@ def variant_trials() -> Iterator[Trial]:
                 {"page": page, "queries": 2048, "keys": 2048, "size": batch.size},
                 partial(prefill, arguments), prefill_configs(page), sorted(random.sample(range(8 * 2048), 20)), [],
             )  # fmt: skip
-    yield _decode_variant("heads of 64, short", [320] * 256, short, copy)
+    if wanted("heads of 64, short", only):
+        yield _decode_variant("heads of 64, short", [320] * 256, short, copy)
+
+
+MIXED = {  # label -> queries and keys: what prefill's kernel takes, and what decode's does
+    "2 x 1,024 on 4,096 and 126 decodes of 2,048": ([(1024, 5120)] * 2, [(1, 2048)] * 126),
+    "8 x 256 and 248 decodes of 512": ([(256, 256)] * 8, [(1, 512)] * 248),
+}
+
+
+def mixed_trials() -> Iterator[Trial]:
+    """Batches of prefills and decodes in one call, beside the two in a call each, and vLLM's kernel."""
+    for label, (long, single) in MIXED.items():
+        batch = Batch([*single, *long], page=16)
+        arguments = batch.arguments("cuda", random.randrange(1 << 30))
+        parts = [Batch(each, page=16).arguments("cuda", random.randrange(1 << 30)) for each in (single, long)]
+        apart = Contender("apart", partial(_apart, *parts))
+        tokens = int(arguments.query_start_loc[-1])
+        given = {field.name: getattr(arguments, field.name) for field in fields(arguments)}
+        yield _trial(
+            "paged_mixed", f"{label}, page 16", batch, arguments, {}, partial(_mixed, given), [{}],
+            sorted({0, 1, tokens - 1, *random.sample(range(tokens), 20)}), [apart, *vllm_attention(arguments)],
+        )  # fmt: skip
+
+
+def _apart(single: PagedArguments, long: PagedArguments) -> None:
+    decode(single)
+    prefill(long)
+
+
+def _mixed(given: dict[str, Any]) -> None:
+    paged_attention(**given)
 
 
 def _decode_variant(label: str, lengths: list[int], options: dict[str, Any], copy: Contender) -> Trial:
@@ -187,15 +224,17 @@ def _decode_variant(label: str, lengths: list[int], options: dict[str, Any], cop
     return _trial(
         "paged_decode", f"{len(lengths)} x {lengths[0]:,}, page 16, {label}", batch, arguments,
         {"programs": programs, "keys": lengths[0], "page": 16, "size": batch.size}, partial(decode, arguments),
-        decode_configs(16, programs, (1,), DECODE_TILES + MORE_DECODE_TILES),
+        decode_configs(programs, (1,), DECODE_TILES + MORE_DECODE_TILES),
         [0, len(lengths) // 2, len(lengths) - 1], [copy],
     )  # fmt: skip
 
 
-def variant_compilations() -> Iterator[Callable[[], None]]:
+def variant_compilations(only: str = "") -> Iterator[Callable[[], None]]:
     """What compiles the kernels of those trials."""
-    for options in VARIANTS.values():
-        for config in decode_configs(16, 2 * 8, (1,), DECODE_TILES + MORE_DECODE_TILES):
+    for label, options in VARIANTS.items():
+        if not wanted(label, only):
+            continue
+        for config in decode_configs(2 * 8, (1,), DECODE_TILES + MORE_DECODE_TILES):
             yield partial(_compile, decode, "paged_decode", Batch([(1, 256)] * 2, page=16, **options), config)
         for page in (16, 128):
             for config in prefill_configs(page):

@@ -3,19 +3,29 @@
 import gc
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from kunport_runtime.bench import ahead, attention_trials, contracts, product_trials, row_trials
+from kunport_runtime.bench import (
+    ahead,
+    attention_trials,
+    contracts,
+    latent_trials,
+    product_trials,
+    row_trials,
+    state_trials,
+)
 from kunport_runtime.bench.rounds import Measurement, run
 from kunport_runtime.bench.trial import Trial
 from kunport_runtime.providers.triton import tuning
 
-GROUPS = ("decode", "prefill", "variants", "rows", "products")
-"""Paged attention of one query a sequence and of many, its variants beside the plain form, rows, and products."""
+GROUPS = ("decode", "prefill", "variants", "mixed", "latent", "rows", "products", "states")
+"""Paged attention of one query a sequence and of many, its variants beside the plain form, both in a batch, latent
+attention, rows, products, and what keeps a state."""
 
 
 def measure(
@@ -36,39 +46,30 @@ def measure(
         seconds: after which no more candidates are tried.
         finalists: candidates that take turns with the peers.
         rounds: turns of each.
-        only: of the rows and products, operators that have this in their names.
+        only: of the variants, rows and products, those that have this in their names, or one of several texts that
+            commas separate.
         check: first run every case of the contracts on the device.
     """
     groups = groups or GROUPS
     begin = time.monotonic()
-    jobs = list(contracts.compilations()) if check else []
-    if {"decode", "prefill"} & set(groups):
-        jobs += list(attention_trials.compilations())
-    if "variants" in groups:
-        jobs += list(attention_trials.variant_compilations())
-    if "rows" in groups:
-        jobs += list(row_trials.compilations(only))
-    if "products" in groups:
-        jobs += list(product_trials.compilations(only))
-    for error in ahead.compile_in_parallel(jobs):
-        print(f"  does not compile: {error}")
-    print(f"{len(jobs)} compiled in {time.monotonic() - begin:.0f} s on {torch.cuda.get_device_name()}", flush=True)
+    compile_ahead(groups, only, check)
     if check:
         contracts.report()
     measurements: list[Measurement] = []
-    table: dict[str, list[dict[str, object]]] = {}
+    table: tuning.Table = {}
     out.mkdir(parents=True, exist_ok=True)
     for group in groups:
-        for trial in _trials(group, only):
+        for trial in trials(group, only):
             results = run(trial, finalists, rounds, begin + seconds)
             measurements += results
             _print(trial, results)
             winner = next((each for each in results if each.config is not None), None)
-            if winner:
-                entry = {"dtype": str(trial.dtype).removeprefix("torch."), "shape": dict(trial.shape)}
-                table.setdefault(trial.operator, []).append({**entry, "config": winner.config})
+            if winner and winner.config:
+                dtype = str(trial.dtype).removeprefix("torch.")
+                entry: tuning.Entry = {"dtype": dtype, "shape": dict(trial.shape), "config": winner.config}
+                table.setdefault(trial.operator, []).append(entry)
             (out / "measurements.json").write_text(json.dumps([asdict(each) for each in measurements]))
-            (out / f"{tuning.device_name(torch.device('cuda'))}.json").write_text(json.dumps(table, indent=1))
+            tuning.write_table(out / f"{tuning.device_name(torch.device('cuda'))}.json", table)
             del trial, results
             gc.collect()
             torch.cuda.empty_cache()
@@ -76,16 +77,40 @@ def measure(
     return measurements
 
 
-def _trials(group: str, only: str) -> Iterator[Trial]:
-    if group == "decode":
-        return attention_trials.decode_trials()
-    if group == "prefill":
-        return attention_trials.prefill_trials()
-    if group == "variants":
-        return attention_trials.variant_trials()
-    if group == "products":
-        return product_trials.product_trials(only)
-    return row_trials.row_trials(only)
+def compile_ahead(groups: Sequence[str], only: str, check: bool = False) -> None:
+    """Compile what the trials of some groups will launch, and with `check` the cases of the contracts, side by side."""
+    begin = time.monotonic()
+    jobs = list(contracts.compilations()) if check else []
+    if {"decode", "prefill"} & set(groups):
+        jobs += list(attention_trials.compilations())
+    makers = {
+        "variants": attention_trials.variant_compilations,
+        "latent": latent_trials.compilations,
+        "rows": row_trials.compilations,
+        "products": product_trials.compilations,
+        "states": state_trials.compilations,
+    }
+    for group, make in makers.items():
+        if group in groups:
+            jobs += list(make(only))
+    for error in ahead.compile_in_parallel(jobs):
+        print(f"  does not compile: {error}")
+    print(f"{len(jobs)} compiled in {time.monotonic() - begin:.0f} s on {torch.cuda.get_device_name()}", flush=True)
+
+
+def trials(group: str, only: str) -> Iterator[Trial]:
+    """Those of a group, one of `GROUPS`."""
+    makers: dict[str, Callable[[], Iterator[Trial]]] = {
+        "decode": attention_trials.decode_trials,
+        "prefill": attention_trials.prefill_trials,
+        "variants": partial(attention_trials.variant_trials, only),
+        "mixed": attention_trials.mixed_trials,
+        "latent": partial(latent_trials.latent_trials, only),
+        "rows": partial(row_trials.row_trials, only),
+        "products": partial(product_trials.product_trials, only),
+        "states": partial(state_trials.state_trials, only),
+    }
+    return makers[group]()
 
 
 def _print(trial: Trial, results: list[Measurement]) -> None:

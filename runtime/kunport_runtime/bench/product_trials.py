@@ -9,7 +9,7 @@ import torch
 
 from kunport_runtime.bench import product_peers
 from kunport_runtime.bench.row_trials import launcher
-from kunport_runtime.bench.trial import Trial, relative_error
+from kunport_runtime.bench.trial import Trial, relative_error, wanted
 from kunport_runtime.operators.registry import registry
 from kunport_runtime.providers.triton.tuning import Config, forced
 
@@ -192,7 +192,7 @@ FORMS = [
 def compilations(only: str = "") -> Iterator[Callable[[], None]]:
     """What compiles every kernel of those trials, on tensors of the host."""
     for number, form in enumerate(FORMS):
-        if only in form.operator:
+        if wanted(form.operator, only):
             yield from (partial(_compile, number, config) for config in form.candidates)
 
 
@@ -207,9 +207,9 @@ def _compile(number: int, config: Config) -> None:
 
 
 def product_trials(only: str = "") -> Iterator[Trial]:
-    """Every form whose operator has `only` in its name."""
+    """Every form whose operator has one of `only` in its name."""
     for form in FORMS:
-        if only in form.operator:
+        if wanted(form.operator, only):
             yield _trial(form)
 
 

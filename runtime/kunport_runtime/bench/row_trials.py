@@ -9,11 +9,12 @@ import torch
 
 from kunport_runtime.bench import peers
 from kunport_runtime.bench.rounds import copy_of
-from kunport_runtime.bench.trial import Trial, relative_error
+from kunport_runtime.bench.trial import Contender, Trial, relative_error, wanted
 from kunport_runtime.operators.registry import registry
 from kunport_runtime.providers.triton.tuning import Config, forced
 
 SHAPES = ((8192, 4096), (16384, 8192), (64, 4096))
+ROUTED = ((4096, 128), (8192, 256), (64, 128))  # tokens and experts
 Arguments = dict[str, Any]
 
 
@@ -84,6 +85,20 @@ def _qk_norm_rope_cache_write(rows: int, size: int, device: str) -> tuple[Argume
     return arguments | more, moved + 2 * rows * (size // 4) * 3
 
 
+def _routing(rows: int, experts: int, device: str) -> tuple[Arguments, int]:
+    """DeepSeek-V3's routing to 8 experts, in groups where there are many."""
+    groups = 8 if experts >= 256 else 1
+    tensors = {
+        "weights": torch.empty(rows, 8, device=device),
+        "ids": torch.empty(rows, 8, device=device, dtype=torch.int32),
+        "logits": (torch.rand(rows, experts, device=device).argsort(-1) * (8 / experts) - 4).to(torch.bfloat16),
+        "correction_bias": torch.rand(experts, device=device).argsort() * 1e-4,
+    }
+    options = {"scoring": "sigmoid", "renormalize": True, "groups": groups, "top_groups": groups // 2 or 1}
+    more = {"group_score": "top_two_sum" if groups > 1 else "maximum", "scale": 2.5}
+    return tensors | options | more, rows * (2 * experts + 8 * 8)
+
+
 def _normal(device: str, *shape: int) -> torch.Tensor:
     return torch.randn(shape, device=device, dtype=torch.bfloat16)
 
@@ -94,7 +109,10 @@ _ROWS: list[Config] = [
 _BLOCKS: list[Config] = [
     {"block": block, "warps": warps} for block, warps in ((1024, 4), (2048, 4), (2048, 8), (4096, 8), (4096, 16))
 ]
-_TOKENS: list[Config] = [{"warps": warps} for warps in (1, 2, 4, 8)]
+_SCORES: list[Config] = [
+    {"elements": elements, "warps": warps} for elements, warps in product((256, 1024, 2048, 4096), (1, 4))
+]
+_TOKENS: list[Config] = [{"warps": warps, "parts": parts} for warps, parts in product((1, 2, 4, 8), (1, 2, 4))]
 
 # operator, what is particular, arguments, candidates
 FORMS: list[tuple[str, str, Callable[..., tuple[Arguments, int]], dict[str, str], list[Config]]] = [
@@ -110,15 +128,20 @@ FORMS: list[tuple[str, str, Callable[..., tuple[Arguments, int]], dict[str, str]
     ("rotary_embedding", "interleaved", _rope, {"pairing": "interleaved"}, _TOKENS),
     ("qk_norm_rope", "", _qk_norm_rope, {}, _TOKENS),
     ("qk_norm_rope_cache_write", "", _qk_norm_rope_cache_write, {}, _TOKENS),
+    ("expert_routing", "", _routing, {}, _SCORES),
 ]
+
+
+def _shapes(operator: str) -> tuple[tuple[int, int], ...]:
+    return ROUTED if operator == "expert_routing" else SHAPES
 
 
 def compilations(only: str = "") -> Iterator[Callable[[], None]]:
     """What compiles every kernel of those trials, on few rows of the host."""
     for operator, _, make, options, candidates in FORMS:
-        if only not in operator:
+        if not wanted(operator, only):
             continue
-        for size in sorted({size for _, size in SHAPES}):
+        for size in sorted({size for _, size in _shapes(operator)}):
             for config in candidates:
                 yield partial(_compile, operator, make, size, options, config)
 
@@ -137,19 +160,28 @@ def launcher(operator: str) -> Callable[..., None]:
 
 
 def row_trials(only: str = "") -> Iterator[Trial]:
-    """Every operator whose name has `only` in it, on every shape."""
+    """Every operator whose name has one of `only` in it, on every shape."""
     for operator, form, make, options, candidates in FORMS:
-        if only not in operator:
+        if not wanted(operator, only):
             continue
-        for rows, size in SHAPES:
+        for rows, size in _shapes(operator):
             arguments, moved = make(rows, size, "cuda", **options)
             label = f"{form} {rows:,} x {size:,}".strip()
-            yield _trial(operator, label, arguments, moved, {"rows": rows, "size": size}, candidates)
+            shape = {"rows": rows, "experts" if operator == "expert_routing" else "size": size}
+            others = peers.of_rows(operator, arguments)
+            yield trial_of(operator, label, arguments, moved, shape, candidates, others)
 
 
-def _trial(
-    operator: str, label: str, arguments: Arguments, moved: int, shape: dict[str, int], candidates: list[Config]
+def trial_of(
+    operator: str,
+    label: str,
+    arguments: Arguments,
+    moved: int,
+    shape: dict[str, int],
+    candidates: list[Config],
+    others: list[Contender],
 ) -> Trial:
+    """A trial of `moved` bytes that holds what an operator changes against its reference in float64."""
     contract = registry.contract(operator)
     before = {name: arguments[name].clone() for name in contract.changed}
     wide = {
@@ -164,7 +196,7 @@ def _trial(
     def reset() -> None:
         for name, value in before.items():
             if name in written:
-                arguments[name].fill_(float("nan"))
+                arguments[name].fill_(float("nan") if arguments[name].is_floating_point() else -1)
             else:
                 arguments[name].copy_(value)
 
@@ -173,7 +205,7 @@ def _trial(
 
     return Trial(
         operator, label, torch.bfloat16, shape, moved, "bytes", lambda: launch(**arguments), candidates, reset, error,
-        peers=[copy_of(moved), *peers.of_rows(operator, arguments)],
+        peers=[copy_of(moved), *others],
     )  # fmt: skip
 
 

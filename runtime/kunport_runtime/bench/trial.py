@@ -73,6 +73,11 @@ class Trial:
         return (contender.work or self.work) / milliseconds / 1e9
 
 
+def wanted(name: str, only: str) -> bool:
+    """Whether one of the texts in `only`, which commas separate, is in a name."""
+    return any(each in name for each in only.split(","))
+
+
 def relative_error(result: torch.Tensor, expected: torch.Tensor) -> float:
     """|result - expected| / |expected|, in float64; NaN where the result has one."""
     return float((result.double() - expected.double()).norm() / expected.double().norm())

@@ -2,8 +2,9 @@
 
 vLLM's scheduler (0.32) asks of each request at each step all that can be asked: encoders, speculation, blocks, prefixes
 to cache, stops. For 256 requests that is longer than the device takes for the step. While a step is plain, what it is
-made of follows from little: blocks are wanted only where a page is full, and prefixes can only be cached there. What
-is not plain in every respect goes vLLM's way, as if this were not here; nothing has been changed by then.
+made of follows from little: blocks are wanted only where a page is full, and prefixes can only be cached there. While
+the requests are the same as a step before (`engine.steady`) not even that is asked of each. What is not plain in every
+respect goes vLLM's way, as if this were not here; nothing has been changed by then.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.output import CachedRequestData, SchedulerOutput
 from vllm.v1.core.sched.utils import check_stop
+from vllm.v1.core.single_type_kv_cache_manager import FullAttentionManager
 from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
 from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
+
+from kunport_runtime.engine.steady import SteadyBatch
 
 
 class DecodeSteps:
@@ -32,12 +36,19 @@ class DecodeSteps:
         # How many tokens of a request may be on their way when the next one is scheduled.
         self._ahead = 1 if isinstance(self, AsyncScheduler) else 0
         self._plain_engine = _is_plain_engine(self)
+        # Of caches that are never given back in parts, nor shared: a new block is all that a step can want of them.
+        simple = not self.kv_cache_manager.enable_caching and all(
+            type(each) is FullAttentionManager for each in managers
+        )
+        self._simple_managers = managers if simple else ()
+        self._steady: SteadyBatch | None = None
 
     def schedule(self: Any, throttle_prefills: bool = False) -> SchedulerOutput:
         output: SchedulerOutput | None = None
         if self._plain_engine and not throttle_prefills:
             output = self._schedule_decodes()
         if output is None:
+            self._steady = None
             output = super().schedule(throttle_prefills)  # type: ignore[misc]
         return output
 
@@ -62,9 +73,43 @@ class DecodeSteps:
             or ((self.waiting or self.kv_holding_waiting) and not full)
         ):
             return None
+        batch: SteadyBatch | None = self._steady
+        if batch is not None and batch.goes_on(self.running):
+            wanting = batch.next_step()
+        else:
+            decoding = self._decoding()
+            if not decoding:
+                return None
+            batch = SteadyBatch.of(decoding, self._page, self.max_model_len)
+            wanting = batch.filling.get(0, [])
+        if len(wanting) * self._groups > self.kv_cache_manager.block_pool.get_num_free_blocks():
+            return None
+        self._steady = batch if len(batch.requests) == len(self.running) else None
+        self.current_step += 1
+        self.kv_cache_manager.new_step_starts()
+        blocks = {}
+        for request in wanting:
+            blocks[request.request_id] = self._new_page(request)
+        return self._step_of(batch, blocks)
+
+    def _new_page(self: Any, request: Request) -> tuple[list[int], ...] | None:
+        """The blocks of each group that a request whose pages are full is given; None where no group wants one."""
+        if not self._simple_managers:
+            given = self.kv_cache_manager.allocate_slots(request, 1)
+            assert given is not None, "there were blocks enough"
+            found: tuple[list[int], ...] | None = given.get_block_ids(allow_none=True)
+            return found
+        name, tokens = request.request_id, request.num_computed_tokens + 1
+        ids = tuple(
+            [block.block_id for block in manager.allocate_new_blocks(name, tokens, tokens)]
+            for manager in self._simple_managers
+        )
+        return ids if any(ids) else None
+
+    def _decoding(self: Any) -> list[Request] | None:
+        """The running requests that a token is to be computed of; None where one of them is not plain."""
         decoding: list[Request] = []
-        wanting: list[Request] = []
-        before, page, longest = self.prev_step_scheduled_req_ids, self._page, self.max_model_len
+        before, longest = self.prev_step_scheduled_req_ids, self.max_model_len
         for request in self.running:
             computed, coming = request.num_computed_tokens, request.num_output_placeholders
             if coming and computed + 2 - coming >= request.num_prompt_tokens + request.max_tokens:
@@ -80,37 +125,27 @@ class DecodeSteps:
             ):
                 return None
             decoding.append(request)
-            if computed % page == 0:
-                wanting.append(request)
-        if not decoding or len(wanting) * self._groups > self.kv_cache_manager.block_pool.get_num_free_blocks():
-            return None
-        self.current_step += 1
-        self.kv_cache_manager.new_step_starts()
-        blocks = {}
-        for request in wanting:
-            found = self.kv_cache_manager.allocate_slots(request, 1)
-            assert found is not None, "there were blocks enough"
-            blocks[request.request_id] = found.get_block_ids(allow_none=True)
-        return self._step_of(decoding, blocks)
+        return decoding
 
-    def _step_of(self: Any, decoding: list[Request], blocks: dict[str, Any]) -> SchedulerOutput:
+    def _step_of(self: Any, batch: SteadyBatch, blocks: dict[str, Any]) -> SchedulerOutput:
         """The step of these requests, which count as computed from here on, as vLLM has it."""
-        names = [request.request_id for request in decoding]
+        names = batch.names
         cached = CachedRequestData(
             req_ids=names,
             resumed_req_ids=set(),
             new_token_ids=[],
             all_token_ids={},
             new_block_ids=[blocks.get(name) for name in names] if blocks else [None] * len(names),
-            num_computed_tokens=[request.num_computed_tokens for request in decoding],
-            num_output_tokens=[request.num_output_tokens + request.num_output_placeholders for request in decoding],
+            num_computed_tokens=batch.computed,
+            num_output_tokens=batch.outputs,
         )
-        for request in decoding:
+        for request in batch.requests:
             request.num_computed_tokens += 1
             request.num_in_flight_tokens += 1
             request.num_output_placeholders += self._ahead
-        self.prev_step_scheduled_req_ids.clear()
-        self.prev_step_scheduled_req_ids.update(names)
+        if not batch.steps:
+            self.prev_step_scheduled_req_ids.clear()
+            self.prev_step_scheduled_req_ids.update(names)
         output = SchedulerOutput(
             scheduled_new_reqs=[],
             scheduled_cached_reqs=cached,
@@ -137,28 +172,51 @@ class DecodeSteps:
             return None
         taking: list[tuple[Request, list[int]]] = []
         gone: list[Request] = []
-        rows, sampled = output.req_id_to_index, output.sampled_token_ids
-        for name in scheduler_output.num_scheduled_tokens:
-            request = self.requests.get(name)
-            if request is None:
-                continue  # it ended, or was cancelled, while this step ran
-            tokens = sampled[rows[name]]
-            if request.status == RequestStatus.RUNNING and len(tokens) == 1 and _is_plain_request(request):
-                taking.append((request, tokens))
-            elif request.is_finished():
-                gone.append(request)
-            else:
-                return None
+        rows, sampled, steady = output.req_id_to_index, output.sampled_token_ids, self._steady
+        names = scheduler_output.scheduled_cached_reqs.req_ids
+        if steady is not None and steady.is_answered(names, self.running) and set(map(len, sampled)) == {1}:
+            tokens_of = sampled if output.req_ids == names else [sampled[rows[name]] for name in names]
+            taking = list(zip(steady.requests, tokens_of, strict=True))
+        else:
+            for name in names:
+                request = self.requests.get(name)
+                if request is None:
+                    continue  # it ended, or was cancelled, while this step ran
+                tokens = sampled[rows[name]]
+                if request.status == RequestStatus.RUNNING and len(tokens) == 1 and _is_plain_request(request):
+                    taking.append((request, tokens))
+                elif request.is_finished():
+                    gone.append(request)
+                else:
+                    return None
+            if steady is not None and names is steady.names:
+                steady.plain = len(taking) == len(steady.requests)
         for request in gone:
             request.num_in_flight_tokens -= 1
+        answers, stopped = self._give_tokens(taking)
+        if stopped:
+            self.running = [request for request in self.running if request not in stopped]
+        outputs = {client: EngineCoreOutputs(outputs=each) for client, each in answers.items()}
+        stats = self.make_stats(cudagraph_stats=output.cudagraph_stats)
+        if stats is not None:
+            if not outputs:
+                outputs[0] = EngineCoreOutputs()
+            next(iter(outputs.values())).scheduler_stats = stats  # one client is enough
+        return outputs
+
+    def _give_tokens(
+        self: Any, taking: list[tuple[Request, list[int]]]
+    ) -> tuple[dict[int, list[EngineCoreOutput]], set[Request]]:
+        """The answers for each client, and the requests that have ended with them."""
         answers: dict[int, list[EngineCoreOutput]] = {}
         stopped = set()
+        ahead, longest = self._ahead, self.max_model_len
         caching, page = self.kv_cache_manager.enable_caching, self._page
         for request, tokens in taking:
             request.num_in_flight_tokens -= 1
-            request.num_output_placeholders -= self._ahead
+            request.num_output_placeholders -= ahead
             request.append_output_token_ids(tokens[0])
-            ended = check_stop(request, self.max_model_len)
+            ended = check_stop(request, longest)
             if caching:
                 computed = request.num_computed_tokens - request.num_output_placeholders
                 if computed % page == 0:
@@ -171,15 +229,7 @@ class DecodeSteps:
             if request.trace_headers is not None:
                 answer.trace_headers = request.trace_headers
             answers.setdefault(request.client_index, []).append(answer)
-        if stopped:
-            self.running = [request for request in self.running if request not in stopped]
-        outputs = {client: EngineCoreOutputs(outputs=each) for client, each in answers.items()}
-        stats = self.make_stats(cudagraph_stats=output.cudagraph_stats)
-        if stats is not None:
-            if not outputs:
-                outputs[0] = EngineCoreOutputs()
-            next(iter(outputs.values())).scheduler_stats = stats  # one client is enough
-        return outputs
+        return answers, stopped
 
 
 def _is_plain_engine(scheduler: Any) -> bool:

@@ -57,7 +57,7 @@ class OperatorSampler(Sampler):
 
     def forward(self, logits: Tensor, sampling_metadata: Any, *arguments: Any, **options: Any) -> SamplerOutput:
         """vLLM's, but without a float32 copy where every row takes its largest logit and nothing else is asked."""
-        if not _takes_largest(sampling_metadata):
+        if not takes_largest(sampling_metadata):
             return super().forward(logits, sampling_metadata, *arguments, **options)
         tokens = self.greedy_sample(logits).to(torch.int32)
         return SamplerOutput(sampled_token_ids=tokens.unsqueeze(-1), logprobs_tensors=None)
@@ -68,15 +68,17 @@ class OperatorSampler(Sampler):
         return tokens
 
 
-@lru_cache(maxsize=64)
-def _greedy(rows: int, device: torch.device) -> dict[str, Tensor]:
-    """The options of rows that take the largest logit; read only, and the same at every step."""
+def greedy_options(rows: int, device: torch.device) -> dict[str, Tensor]:
+    """The operator's options of rows that take the largest logit; read only, and the same at every step."""
     zeros = torch.zeros(rows, device=device)
     top_k = torch.zeros(rows, dtype=torch.int32, device=device)
     return {"temperature": zeros, "top_k": top_k, "top_p": torch.ones(rows, device=device), "uniform": zeros}
 
 
-def _takes_largest(metadata: Any) -> bool:
+_greedy = lru_cache(maxsize=64)(greedy_options)
+
+
+def takes_largest(metadata: Any) -> bool:
     """Whether the largest logit, as the model gave it, is the token of every row, and nothing else is asked for."""
     holder = metadata.thinking_budget_state_holder
     return (

@@ -113,6 +113,8 @@ def test_checking_runs_every_case(own, capsys):
         (["--operators-file", "nothing.py"], "nothing.py is no file."),
         (["bench"], "There is no accelerator that torch can use"),
         (["bench", "rowz"], "There is no group rowz."),
+        (["tune"], "There is no accelerator that torch can use"),
+        (["tune", "rows", "rowz"], "There is no group rowz."),
     ],
 )
 def test_a_wrong_call_is_one_line_with_the_cure(own, capsys, monkeypatch, arguments, problem):

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 import torch
 from kunport_runtime.engine.exhaustion import AsyncScheduler, Scheduler
+from kunport_runtime.engine.steady import SteadyBatch
 from vllm import SamplingParams
 from vllm.engine.arg_utils import EngineArgs
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler as VllmAsyncScheduler
@@ -123,13 +124,15 @@ def described(output):
 
 @pytest.mark.parametrize(("ours", "vllm"), [(Scheduler, VllmScheduler), (AsyncScheduler, VllmAsyncScheduler)])
 @pytest.mark.parametrize("blocks", [80, 14])
-def test_the_short_way_schedules_and_answers_as_vllm_does(config, ours, vllm, blocks):
+def test_the_short_way_schedules_and_answers_as_vllm_does(config, ours, vllm, blocks, monkeypatch):
     taken = Counter()
+    for name in ("next_step", "is_answered"):
+        monkeypatch.setattr(SteadyBatch, name, _counted(taken, name, getattr(SteadyBatch, name)))
     for seed in range(8):
         short, long = (scheduler(config, kind, blocks, [0]) for kind in (ours, vllm))
         _count(taken, short, "_step_of", "_take_tokens")
         assert serve(short, seed) == serve(long, seed), seed
-    assert min(taken["_step_of"], taken["_take_tokens"]) > 50
+    assert min(taken["_step_of"], taken["_take_tokens"], taken["next_step"], taken["is_answered"]) > 50
 
 
 def test_windows_give_their_blocks_back_a_page_later_and_nothing_else_changes(config):
@@ -152,7 +155,8 @@ def _count(calls, owner, *names):
 
 def _counted(calls, name, method):
     def counted(*arguments):
-        calls[name] += 1
-        return method(*arguments)
+        result = method(*arguments)
+        calls[name] += result is not False
+        return result
 
     return counted

@@ -20,7 +20,7 @@ sizes = st.integers(1, 1 << 24)
 
 def _clear() -> None:
     tuning._nearest.cache_clear()
-    tuning._table.cache_clear()
+    tuning.table.cache_clear()
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ class RunnerAdditions:
         return str(error).partition("\n")[0] or type(error).__name__
 
     def _answer_failure(self: Any, reason: str) -> Any:
+        self._laid_out = 0  # the device's inputs are not those of a step that was noted
         if self.is_pooling_model:
             return without_tokens(self._batch, reason)
         self._failed = reason

@@ -23,13 +23,21 @@ class DecodeBatches:
     """Where each request's last token was in that batch."""
     _more_blocks = False
     """Whether a request of this step has new blocks."""
+    _names: list[str] | None = None
+    """The requests of the last step in the scheduler's order, where that went this way; else None."""
+    _rows: np.ndarray
+    """Where they are in the batch."""
+    _states: list[Any]
+    """What the runner knows of each."""
+    _views: tuple[torch.Tensor, ...] = ()
+    """The parts of the device's inputs that a batch of `_laid_out` requests has; empty where not made yet."""
 
     def _update_states(self: Any, scheduler_output: Any) -> Any:
         if self._same_batch(scheduler_output) and self._advance(scheduler_output.scheduled_cached_reqs):
             self._may_reorder_batch(scheduler_output)
             self.input_batch.refresh_metadata()
             return None
-        self._laid_out = 0
+        self._laid_out, self._names = 0, None
         return super()._update_states(scheduler_output)  # type: ignore[misc]
 
     def _same_batch(self: Any, scheduler_output: Any) -> bool:
@@ -53,22 +61,26 @@ class DecodeBatches:
     def _advance(self: Any, cached: Any) -> bool:
         """Note how far each request is, and its new blocks; False, and nothing noted, where a request is another."""
         batch = self.input_batch
-        rows = [batch.req_id_to_index.get(name) for name in cached.req_ids]
-        states = [self.requests[name] for name in cached.req_ids if name in self.requests]
-        if None in rows or len(states) != len(rows):
-            return False
-        for state, known in zip(states, cached.num_output_tokens, strict=True):
-            if known < len(state.output_token_ids) or state.prev_num_draft_len:
+        if self._names != cached.req_ids:
+            self._names = None
+            rows = [batch.req_id_to_index.get(name) for name in cached.req_ids]
+            states = [self.requests[name] for name in cached.req_ids if name in self.requests]
+            if None in rows or len(states) != len(rows) or any(state.prev_num_draft_len for state in states):
                 return False
-        batch.num_computed_tokens_cpu[rows] = cached.num_computed_tokens
-        for state, computed in zip(states, cached.num_computed_tokens, strict=True):
+            self._names, self._rows, self._states = cached.req_ids, np.array(rows), states
+        for state, known in zip(self._states, cached.num_output_tokens, strict=True):
+            if known < len(state.output_token_ids):
+                return False
+        batch.num_computed_tokens_cpu[self._rows] = cached.num_computed_tokens
+        for state, computed in zip(self._states, cached.num_computed_tokens, strict=True):
             state.num_computed_tokens = computed
-        for row, state, blocks in zip(rows, states, cached.new_block_ids, strict=True):
-            if blocks is not None:
-                for held, more in zip(state.block_ids, blocks, strict=True):
-                    held.extend(more)
-                batch.block_table.append_row(blocks, row)
         self._more_blocks = any(blocks is not None for blocks in cached.new_block_ids)
+        if self._more_blocks:
+            for row, state, blocks in zip(self._rows.tolist(), self._states, cached.new_block_ids, strict=True):
+                if blocks is not None:
+                    for held, more in zip(state.block_ids, blocks, strict=True):
+                        held.extend(more)
+                    batch.block_table.append_row(blocks, row)
         return True
 
     def _prepare_inputs(self: Any, scheduler_output: Any, num_scheduled_tokens: Any) -> Any:
@@ -82,7 +94,7 @@ class DecodeBatches:
         single = scheduler_output.total_num_scheduled_tokens == count and not self.discard_request_mask.np[:count].any()
         plain = not (self.uses_mrope or self.enable_prompt_embeds or self.lora_config or self.speculative_config)
         plain = plain and self.parallel_config.data_parallel_size == 1 and self.num_accepted_tokens_event is None
-        self._laid_out = count if single and plain else 0
+        self._laid_out, self._views = count if single and plain else 0, ()
         self._last_tokens = result[0]
         return result
 
@@ -95,14 +107,18 @@ class DecodeBatches:
     def _move_on(self: Any, count: int) -> None:
         """Bring the device's inputs one token further, where all else is as the step before left it."""
         batch = self.input_batch
-        computed = batch.num_computed_tokens_cpu_tensor[:count]
-        torch.add(computed, 1, out=self.optimistic_seq_lens_cpu[:count])
-        positions, on_device = self.positions[:count], self.num_computed_tokens[:count]
-        on_device.copy_(computed, non_blocking=True)
-        positions.copy_(on_device)
-        torch.add(on_device, 1, out=self.seq_lens[:count])
-        batch.block_table.compute_slot_mapping(count, self.query_start_loc.gpu[: count + 1], positions)
-        self.input_ids.gpu[:count].copy_(batch.prev_sampled_token_ids[:, 0], non_blocking=True)
+        if not self._views:
+            self._views = (
+                batch.num_computed_tokens_cpu_tensor[:count], self.optimistic_seq_lens_cpu[:count],
+                self.positions[:count], self.num_computed_tokens[:count], self.seq_lens[:count],
+                self.query_start_loc.gpu[: count + 1], self.input_ids.gpu[:count],
+            )  # fmt: skip
+        computed, lengths, positions, on_device, lengths_on_device, starts, ids = self._views
+        torch.add(computed, 1, out=lengths)
+        for each in (positions, on_device, lengths_on_device):
+            each.add_(1)
+        batch.block_table.compute_slot_mapping(count, starts, positions)
+        ids.copy_(batch.prev_sampled_token_ids[:, 0], non_blocking=True)
 
     def _prepare_input_ids(
         self: Any, scheduler_output: Any, num_reqs: int, total_num_scheduled_tokens: int, cu_num_tokens: Any

@@ -15,7 +15,7 @@ import triton.language as tl
 from kunport_runtime.providers.triton import tuning
 from kunport_runtime.providers.triton.paged_arguments import PagedArguments
 from kunport_runtime.providers.triton.pages import offsets, pages
-from kunport_runtime.providers.triton.softmax import HIDDEN, LOG2E, LOWEST, fold, lead, transform, widened
+from kunport_runtime.providers.triton.softmax import HIDDEN, LOG2E, LOWEST, fold, for_cache, lead, transform, widened
 
 # `programs`: how many programs the device is given; the keys are split until there are as many.
 # `part`: fewer keys than these are not worth a program of their own.
@@ -106,6 +106,7 @@ def _decode(
         mask=live[:, None] & (columns < D)[None, :],
         other=0.0,
     )
+    q, factor, inner = for_cache(q, factor, inner, keys.dtype.element_ty, SOFTCAP)
     slope = tl.zeros([ROWS], tl.float32)
     if ALIBI:
         slope = tl.load(slopes + heads, mask=live, other=0.0).to(tl.float32) * (LOG2E / factor)

@@ -1,9 +1,10 @@
 """Rotary position embedding in place, alone or after a norm of queries and keys, with the cache write behind it.
 
-(Su et al. 2021, "RoFormer".) A program takes a token: all its heads are loaded before one is stored, and with the same
-layout of threads, so that rotating in place needs no barrier.
+(Su et al. 2021, "RoFormer".) A program takes a token, or a part of its heads: all of them are loaded before one is
+stored, and with the same layout of threads, so that rotating in place needs no barrier.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +15,8 @@ from kunport_runtime.providers.triton import tuning
 from kunport_runtime.providers.triton.cache_write import is_fp8, largest, write_heads
 from kunport_runtime.providers.triton.rope_heads import angles, load_heads, norm, store_heads
 
-DEFAULTS: tuning.Config = {"warps": 4}
+# `parts`: programs of a token, where its heads can be shared out so.
+DEFAULTS: tuning.Config = {"warps": 4, "parts": 1}
 
 
 @triton.jit
@@ -28,15 +30,19 @@ def _rope(
     HALF: tl.constexpr, HALF_PAD: tl.constexpr, REST_PAD: tl.constexpr, INTERLEAVED: tl.constexpr,
     AXES: tl.constexpr, BLOCKS: tl.constexpr,
     FIRST: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr, FOURTH: tl.constexpr,
-    CAST: tl.constexpr, ALL_HEADS: tl.constexpr, PAGE: tl.constexpr, FP8: tl.constexpr,
+    CAST: tl.constexpr, ALL_HEADS: tl.constexpr, PAGE: tl.constexpr, FP8: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """Program: a token. Everything is loaded before anything waits: the position decides where the cosines are."""
+    """Program (token, part): HEADS of the query heads and KEY_HEADS of the others.
+
+    Everything is loaded before anything waits: the position decides where the cosines are.
+    """
     DTYPE: tl.constexpr = query.dtype.element_ty
-    token = tl.program_id(0).to(tl.int64)
-    query += token * query_token_stride
+    token = (tl.program_id(0) // PARTS).to(tl.int64)
+    part = tl.program_id(0) % PARTS
+    query += token * query_token_stride + part * HEADS * query_head_stride
     x, y, z = load_heads(query, query_head_stride, HEADS, HEADS_PAD, D, HALF, HALF_PAD, REST_PAD, INTERLEAVED)
     if key is not None:
-        key += token * key_token_stride
+        key += token * key_token_stride + part * KEY_HEADS * key_head_stride
         a, b, c = load_heads(key, key_head_stride, KEY_HEADS, KEY_HEADS_PAD, D, HALF, HALF_PAD, REST_PAD, INTERLEAVED)
     cos, sin = angles(
         cos_sin, positions, token, cos_sin_stride, axis_stride,
@@ -66,13 +72,16 @@ def _rope(
         if keys is not None:
             slot = tl.load(slots + token).to(tl.int64)
             if slot >= 0:
+                keys += part * KEY_HEADS * keys_head_stride
+                values += part * KEY_HEADS * values_head_stride
+                value += token * value_token_stride + part * KEY_HEADS * value_head_stride
                 store_heads(
                     keys + slot // PAGE * keys_page_stride + slot % PAGE * keys_slot_stride, turned, turned_other, c,
                     keys_head_stride, KEY_HEADS, key_scale, largest, KEY_HEADS_PAD, D,
                     HALF, HALF_PAD, REST_PAD, INTERLEAVED, False, FP8,
                 )  # fmt: skip
                 write_heads(
-                    values, value + token * value_token_stride, slot, value_scale, largest,
+                    values, value, slot, value_scale, largest,
                     values_page_stride, values_slot_stride, values_head_stride, value_head_stride,
                     KEY_HEADS, KEY_HEADS_PAD, DV, DV_PAD, PAGE, FP8,
                 )  # fmt: skip
@@ -212,7 +221,11 @@ def _launch(
     key_heads = key.shape[1] if key is not None else 1
     axes = max(1, len(sections))
     first, second, third, fourth = (*sections, 0, 0, 0, 0)[:4]
-    _rope[(tokens,)](
+    parts = (
+        1 if normed.span == "all_heads" else math.gcd(config["parts"], heads, key.shape[1] if key is not None else 0)
+    )
+    heads, key_heads = heads // parts, max(1, key_heads // parts)
+    _rope[(tokens * parts,)](
         query, key, cache.value, positions, cos_sin, normed.query_weight, normed.key_weight,
         cache.keys, cache.values, cache.slots, normed.epsilon, normed.offset, cache.key_scale, cache.value_scale,
         largest(cache.keys.dtype) if cache.keys is not None else 0.0,
@@ -223,5 +236,6 @@ def _launch(
         D=size, HALF=half, HALF_PAD=triton.next_power_of_2(half),
         REST_PAD=triton.next_power_of_2(max(1, size - 2 * half)), INTERLEAVED=pairing == "interleaved",
         AXES=axes, BLOCKS=order == "blocks", FIRST=first, SECOND=second, THIRD=third, FOURTH=fourth,
-        CAST=normed.cast, ALL_HEADS=normed.span == "all_heads", **cache.constants(), num_warps=config["warps"],
+        CAST=normed.cast, ALL_HEADS=normed.span == "all_heads", PARTS=parts, **cache.constants(),
+        num_warps=config["warps"],
     )  # fmt: skip

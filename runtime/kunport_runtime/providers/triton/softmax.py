@@ -57,13 +57,35 @@ def lead(
 
 
 @triton.jit
+def for_cache(query, factor, inner, CACHE: tl.constexpr, SOFTCAP: tl.constexpr):
+    """Queries in the dtype of the products with a cache of dtype CACHE, with the factor and inner that go with them.
+
+    float16 holds every fp8 number, and devices get there in one step; so bfloat16 queries go there too, times the power
+    of two that brings the largest of the tile to 2^14: what is 2^38 times smaller than that is lost. Weights, which are
+    at most 1, lose what is below 2^-25, so that a sum over n keys is off by n * 2^-25 of itself at most.
+    """
+    if CACHE.is_fp8() and query.dtype == tl.bfloat16:
+        wide = query.to(tl.float32)
+        largest = tl.minimum(tl.maximum(tl.max(tl.max(tl.abs(wide), 1), 0), 1.0e-30), 1.0e38)
+        times = tl.exp2(14.0 - tl.floor(tl.log2(largest)))
+        query = (wide * times).to(tl.float16)
+        if SOFTCAP:
+            inner = inner / times
+        else:
+            factor = factor / times
+    return query, factor, inner
+
+
+@triton.jit
 def widened(values, DTYPE: tl.constexpr):
     """Values of a cache in the dtype of the products.
 
-    fp8 takes the way over float16 and float32, which is exact: the short one to bfloat16 runs at a quarter of the rate
+    fp8 takes the way over float16, which is exact, and float32: the short one to bfloat16 runs at a quarter of the rate
     on a device that the kernels were measured on.
     """
     if values.dtype.is_fp8():
+        if tl.float16 == DTYPE:
+            return values.to(tl.float16)
         return values.to(tl.float16).to(tl.float32).to(DTYPE)
     return values.to(DTYPE)
 

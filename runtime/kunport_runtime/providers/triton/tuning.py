@@ -14,7 +14,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
@@ -31,6 +32,7 @@ class Entry(TypedDict):
     config: Config
 
 
+Table = dict[str, list[Entry]]
 FOLDER = Path(__file__).parent / "tuning"
 _forced: dict[str, Config] = {}
 
@@ -66,24 +68,43 @@ def _nearest(
     defaults: tuple[tuple[str, int | bool], ...],
     shape: tuple[tuple[str, int], ...],
 ) -> Config:
-    entries = [entry for entry in _table(device).get(operator, []) if entry["dtype"] == dtype]
-    if not entries:
-        return dict(defaults)
+    return dict(defaults) | _found(table(device), operator, dtype, dict(shape))
 
+
+def nearest(table: Table, operator: str, dtype: torch.dtype, shape: Mapping[str, int]) -> Config:
+    """What a table says of a shape; {} where it has nothing on that operator in that dtype."""
+    buckets = {name: _bucket(size) for name, size in shape.items()}
+    return _found(table, operator, str(dtype).removeprefix("torch."), buckets)
+
+
+def _found(table: Table, operator: str, dtype: str, buckets: Mapping[str, int]) -> Config:
     def distance(entry: Entry) -> float:
-        return sum(abs(bucket - _bucket(entry["shape"].get(name, 1))) for name, bucket in shape)
+        return sum(abs(bucket - _bucket(entry["shape"].get(name, 1))) for name, bucket in buckets.items())
 
-    return dict(defaults) | min(entries, key=distance)["config"]
+    entries = [entry for entry in table.get(operator, []) if entry["dtype"] == dtype]
+    return min(entries, key=distance)["config"] if entries else {}
 
 
 @functools.cache
-def _table(device: str) -> dict[str, list[Entry]]:
+def table(device: str) -> Table:
     """The table of a device: the user's own (folder KUNPORT_TUNING) before the one that ships; empty without either."""
     for folder in (os.environ.get("KUNPORT_TUNING"), FOLDER):
         if folder and (path := Path(folder) / f"{device}.json").is_file():
-            table: dict[str, list[Entry]] = json.loads(path.read_text())
-            return table
+            found: Table = json.loads(path.read_text())
+            return found
     return {}
+
+
+def write_table(path: Path, table: Table) -> None:
+    """Write a table, an entry a line, whole or not at all."""
+    operators = []
+    for operator, entries in sorted(table.items()):
+        lines = ",\n".join(f"  {json.dumps(entry)}" for entry in entries)
+        operators.append(f' "{operator}": [\n{lines}\n ]')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        file.write("{\n" + ",\n".join(operators) + "\n}\n")
+    os.replace(file.name, path)
 
 
 @functools.cache
