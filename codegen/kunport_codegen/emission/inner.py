@@ -17,7 +17,7 @@ from kunport_codegen.lowering.layers import LayerList
 from kunport_codegen.lowering.selection import LAYER
 from kunport_codegen.lowering.structure import LEAVES, Body
 
-
+# What a layer is given that no step before the layers makes.
 _GIVEN = (POSITIONS, NO_RESIDUAL)
 
 

@@ -110,13 +110,13 @@ def _is_container(flow: Flow, path: str) -> bool:
 
 
 def _spread_tables(flow: Flow) -> None:
-    """What a module around the token table does is done by the one that runs the layers: stages begin with the table."""
+    """What a module around the token table does is done by the one that runs the layers, for stages begin there."""
     lists = {layer[0] for op in flow.ops if (layer := layer_of(op.owner)) is not None}
     for op in flow.ops:
         holder = parent(op.member.path) if op.member is not None else ""
-        if op.member is not None and op.member.factory == "VocabParallelEmbedding" and parent(holder):
-            if not any(path.startswith(f"{holder}.") for path in lists):
-                flow.spread.add(holder)
+        is_table = op.member is not None and op.member.factory == "VocabParallelEmbedding" and parent(holder) != ""
+        if is_table and not any(path.startswith(f"{holder}.") for path in lists):
+            flow.spread.add(holder)
 
 
 def _name_contained(flow: Flow) -> None:
