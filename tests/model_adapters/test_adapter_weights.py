@@ -2,7 +2,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from kunport_model_adapters.weights import ungroup_qkv
+from kunport_model_adapters.weights import single_experts, ungroup_qkv
 from transformers import FalconConfig
 from transformers.models.falcon.modeling_falcon import FalconAttention
 from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXAttention, GPTNeoXConfig
@@ -39,3 +39,31 @@ def test_it_is_how_falcon_reads_its_projection(kv_heads):
     q, k, v = (part.view(5, -1, 8) for part in (q, k, v))
     expected = torch.cat([q, k[:, :: 4 // kv_heads], v[:, :: 4 // kv_heads]], dim=1).flatten(1)
     torch.testing.assert_close(x[0] @ ungroup_qkv(weight, 4, kv_heads).T, expected)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_experts_are_handed_on_one_by_one(interleaved, transposed):
+    """Each row is its own number: rows of an expert's gate, then of its up, wherever the checkpoint has them."""
+    experts, size, hidden = 3, 4, 5
+    gate = torch.arange(experts * size).reshape(experts, size)
+    up = gate + 100
+    rows = torch.stack((gate, up), dim=2).flatten(1) if interleaved else torch.cat((gate, up), dim=1)
+    weight = rows[:, :, None].expand(experts, 2 * size, hidden)
+    down = torch.arange(experts)[:, None, None].expand(experts, hidden, size)
+    stored = {
+        "h.0.moe.gate_up": weight.transpose(1, 2) if transposed else weight,
+        "h.0.moe.gate_up_bias": rows,
+        "h.0.moe.down": down.transpose(1, 2) if transposed else down,
+        "h.0.norm.weight": torch.ones(hidden),
+    }
+    loaded = dict(
+        single_experts(stored.items(), ".moe.gate_up", ".moe.down", interleaved=interleaved, transposed=transposed)
+    )
+    assert len(loaded) == 1 + experts * (2 + 2 + 1)
+    for number in range(experts):
+        for part, wanted in (("gate_proj", gate), ("up_proj", up)):
+            assert torch.equal(loaded[f"h.0.moe.{number}.{part}.weight"][:, 0], wanted[number])
+            assert torch.equal(loaded[f"h.0.moe.{number}.{part}.bias"], wanted[number])
+        assert loaded[f"h.0.moe.{number}.down_proj.weight"].shape == (hidden, size)
+        assert bool((loaded[f"h.0.moe.{number}.down_proj.weight"] == number).all())

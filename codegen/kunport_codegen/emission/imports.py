@@ -34,6 +34,7 @@ _HOMES = {
     "alibi_slopes": "kunport_model_adapters.alibi",
     "check_guards": "kunport_model_adapters.guards",
     "ungroup_qkv": "kunport_model_adapters.weights",
+    "single_experts": "kunport_model_adapters.weights",
     "set_weight_attrs": "vllm.model_executor.utils",
     "sharded_weight_loader": "vllm.model_executor.model_loader.weight_utils",
     "divide": "vllm.distributed",

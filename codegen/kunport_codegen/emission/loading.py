@@ -8,7 +8,7 @@ from typing import Any
 from kunport_codegen.emission.identifiers import literal
 from kunport_codegen.emission.values import render
 from kunport_codegen.lowering.flow import basename
-from kunport_codegen.lowering.members import Regroup
+from kunport_codegen.lowering.members import Apart, Regroup
 from kunport_codegen.lowering.weights import WeightMap
 
 
@@ -41,6 +41,7 @@ def load_lines(weights: WeightMap) -> list[str]:
         lines.append(
             f"weights = ((name, weight.t() if name.endswith({endings}) else weight) for name, weight in weights)"
         )
+    lines += [f"weights = {_taken_apart(apart)}" for apart in weights.apart]
     if weights.regroups:
         lines.append("weights = ((name, self._sort_rows(name, weight)) for name, weight in weights)")
     mapping = ", mapper=self.hf_to_vllm_mapper" if mapper(weights) else ""
@@ -50,6 +51,11 @@ def load_lines(weights: WeightMap) -> list[str]:
         if texts
     )
     return [*lines, f"return AutoWeightsLoader(self{ignored}).load_weights(weights{mapping})"]
+
+
+def _taken_apart(apart: Apart) -> str:
+    endings = ", ".join(literal(path.rpartition("*")[2]) for path in (apart.gate_up, apart.down))
+    return f"single_experts(weights, {endings}, interleaved={apart.interleaved}, transposed={apart.transposed})"
 
 
 def literals(texts: list[str]) -> str:

@@ -123,7 +123,12 @@ def _unquantised(model: LoweredModel) -> str:
 
 
 def _rearranged(model: LoweredModel) -> list[tuple[str, list[str]]]:
-    return [("reorders the rows of", reordered(model.weights)), ("transposes", turned(model.weights))]
+    apart = [basename(apart.gate_up.rpartition(".")[0]) for apart in model.weights.apart]
+    return [
+        ("reorders the rows of", reordered(model.weights)),
+        ("transposes", turned(model.weights)),
+        ("takes apart", apart),
+    ]
 
 
 def _latent(model: LoweredModel) -> str:

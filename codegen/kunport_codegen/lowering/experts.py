@@ -5,8 +5,9 @@ from __future__ import annotations
 from kunport_codegen.expression import Expr, Scalar, const, unwrap
 from kunport_codegen.facts import Experts
 from kunport_codegen.graph import Guard
+from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.flow import Flow, Op, basename, parent
-from kunport_codegen.lowering.members import QUANT, Member, Own, Prefix, Value
+from kunport_codegen.lowering.members import QUANT, Apart, Member, Own, Prefix, Value
 
 # What a router adds to the sum of the chosen scores (or bounds it by) is lost beside that sum up to here.
 _LOST = 1e-12
@@ -40,10 +41,11 @@ def _lacking(fact: Experts) -> str | None:
     epsilon = unwrap(fact.epsilon) or 0.0
     if fact.scoring not in ("softmax", "sigmoid") or epsilon > _LOST or fact.weighted != "output":
         return "its router computes weights that the engine's does not"
-    if not fact.gated or fact.packing != "concatenated":
+    if not fact.gated or fact.packing not in ("concatenated", "interleaved"):
         return f"its experts are {fact.packing}{' and transposed' if fact.transposed else ''}, the engine's are not"
-    if fact.gate_up_bias or fact.down_bias:
-        return "its experts have biases, which are not brought to the engine yet"
+    biases = tuple(filter(None, (fact.gate_up_bias, fact.down_bias)))
+    if biases and biases != (f"{fact.gate_up}_bias", f"{fact.down}_bias"):
+        return "its experts have biases that are not called after their weights"
     if (fact.limit is not None or fact.up_offset) and not _is_clamped(fact):
         return "its activation has limits or offsets that the engine's has not"
     return None
@@ -66,7 +68,11 @@ def _member(flow: Flow, op: Op, fact: Experts) -> Member:
         "renormalize": fact.renormalize,
     }
     kwargs |= _routing(flow, fact)
-    if fact.transposed:
+    apart = _apart(flow, op, fact)
+    if apart is not None and apart.biases:
+        kwargs["has_bias"] = True
+        flow.whole.append(Refusal(op.where, op.name, "the biases of its experts are not shared out among ranks"))
+    if fact.transposed and apart is None:
         kwargs["is_fused_checkpoint_transposed"] = True
     if fact.limit is not None:
         kwargs |= {
@@ -82,7 +88,17 @@ def _member(flow: Flow, op: Op, fact: Experts) -> Member:
         kwargs["ckpt_names"] = list(names)
     kwargs |= {"quant_config": QUANT, "prefix": Prefix(path.rpartition(".")[2])}
     tensors = {"e_score_correction_bias": fact.correction_bias} if fact.correction_bias else {}
-    return Member(path, "FusedMoEFactory", [], kwargs, op.where, sources=[path], tensors=tensors)
+    return Member(path, "FusedMoEFactory", [], kwargs, op.where, sources=[path], tensors=tensors, apart=apart)
+
+
+def _apart(flow: Flow, op: Op, fact: Experts) -> Apart | None:
+    """How experts are taken apart whose rows alternate, or that have biases; None for those that the engine loads."""
+    biases = tuple(filter(None, (fact.gate_up_bias, fact.down_bias)))
+    if fact.packing == "concatenated" and not biases:
+        return None
+    if _sources(flow, fact.gate_up) or _sources(flow, fact.down):
+        flow.refuse(op, "its experts alternate rows or have biases, and lie one by one in the checkpoint")
+    return Apart(fact.gate_up, fact.down, biases, fact.packing == "interleaved", fact.transposed)
 
 
 def _routing(flow: Flow, fact: Experts) -> dict[str, Value]:

@@ -87,6 +87,28 @@ QUANT = Name("vllm_config.quant_config")
 CACHE = Name("vllm_config.cache_config")
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Experts that lie in one tensor in a way that the engine's loader does not know: they are handed to it one by one.
+
+    ``gate_up`` and ``down`` are paths of ``[experts, rows, columns]`` (swapped if ``transposed``), with biases of the
+    same names and ``_bias`` if any; gate and up rows alternate if ``interleaved``, else all of the gate come first.
+    """
+
+    gate_up: str
+    down: str
+    biases: tuple[str, ...]
+    interleaved: bool
+    transposed: bool
+
+    def singles(self, path: str) -> list[str] | None:
+        """What the tensors of a single expert are called below the experts; None for another parameter."""
+        names = ("gate_proj", "up_proj") if path.startswith(self.gate_up) else ("down_proj",)
+        if path in (self.gate_up, self.down, *self.biases):
+            return [f"0.{name}.{'bias' if path in self.biases else 'weight'}" for name in names]
+        return None
+
+
 @dataclass(slots=True)
 class Member:
     """A layer of the engine (or a class of the adapter's own) as an attribute of a class.
@@ -99,6 +121,7 @@ class Member:
         where: the source line it stands for.
         when: the layers that have it, if not all do.
         sources: paths of the source's modules whose parameters it holds, in the order of its shards.
+        apart: how experts are taken apart in loading, if they are.
         tensors: setting -> path of the source's parameter behind it, where that setting is an `Own`.
     """
 
@@ -111,6 +134,7 @@ class Member:
     when: Expr | None = None
     sources: list[str] = field(default_factory=list)
     tensors: dict[str, str] = field(default_factory=dict)
+    apart: Apart | None = None
 
     @property
     def name(self) -> str:

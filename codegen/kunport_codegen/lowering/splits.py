@@ -82,7 +82,7 @@ def _split(member: Member, place: int, path: str, shape: tuple[int | Scalar, ...
             return Split(0, padded=True)
         case "FusedMoEFactory":
             width, hidden = unwrap(member.kwargs["intermediate_size"]), unwrap(member.kwargs["hidden_size"])
-            turned = bool(member.kwargs.get("is_fused_checkpoint_transposed"))
+            turned = "is_fused_checkpoint_transposed" in member.kwargs or bool(member.apart and member.apart.transposed)
             down = tuple(map(unwrap, shape[1:])) == ((width, hidden) if turned else (hidden, width))
             return Split(2 if down is not turned else 1, (width,))
     return WHOLE

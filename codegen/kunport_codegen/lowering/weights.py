@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from kunport_codegen.graph import Graph, Rename
 from kunport_codegen.lowering.flow import basename, parent
 from kunport_codegen.lowering.ignored import Ignored, ignored
-from kunport_codegen.lowering.members import Member, Regroup
+from kunport_codegen.lowering.members import Apart, Member, Regroup
 
 Shard = str | int | None
 _JOINED = "concatenate:0"
@@ -35,6 +35,7 @@ class WeightMap:
         packed: packed layer -> the names it has in the checkpoint.
         regroups: fused weights whose rows are to be reordered, each once for all layers (numbers as ``*``).
         transposed: endings of the names of matrices that lie as ``[inputs, outputs]``.
+        apart: experts that are taken apart, each once for all layers.
         ignored: what is left aside where the model has no place for it.
     """
 
@@ -45,6 +46,7 @@ class WeightMap:
     packed: dict[str, list[str]] = field(default_factory=dict)
     regroups: list[Regroup] = field(default_factory=list)
     transposed: list[str] = field(default_factory=list)
+    apart: list[Apart] = field(default_factory=list)
     ignored: Ignored = field(default_factory=Ignored)
 
     def map(self, name: str) -> tuple[str, Shard] | None:
@@ -111,6 +113,7 @@ def weight_map(
         general = _general(regroup.path)
         if general not in (known.path for known in result.regroups):
             result.regroups.append(Regroup(general, regroup.groups, regroup.sizes, regroup.order, regroup.heads))
+    result.apart = list(dict.fromkeys(_general_apart(member.apart) for member in members if member.apart is not None))
     result.transposed = _transposed(set(transposed), tensors)
     _check(result, tensors)
     result.ignored = ignored(graph.ignored, result.map)
@@ -125,9 +128,20 @@ def _tensors(graph: Graph, members: list[Member], raw: set[str]) -> Iterable[_Te
     }
     joining = {member.path for member in members if "parts" in member.kwargs}
     own = {path: f"{parent(member.path)}.{basename(path)}" for member in members for path in member.tensors.values()}
+    singles = {
+        name: [f"{member.path}.{single}" for single in found]
+        for member in members
+        if member.apart is not None
+        for name in graph.parameters
+        if (found := member.apart.singles(name)) is not None
+    }
     tied = {first for first, _ in graph.tied} & {name for name in graph.parameters if basename(parent(name)) != ""}
     for name in graph.parameters:
         place = places.get(parent(name))
+        if (taken := singles.get(name)) is not None:
+            for single in taken:
+                yield _Tensor(single, single, single, None)
+            continue
         for disk, module, part in _on_disk(graph, name, joined=parent(name) in joining):
             if part is not None and place is not None:
                 yield _Tensor(disk, module, f"{place[0]}.{basename(name)}", part)
@@ -139,6 +153,10 @@ def _tensors(graph: Graph, members: list[Member], raw: set[str]) -> Iterable[_Te
                 yield _Tensor(disk, module, module, None)
             elif name not in tied:
                 yield _Tensor(disk, module, None, None)
+
+
+def _general_apart(apart: Apart) -> Apart:
+    return replace(apart, gate_up=_general(apart.gate_up), down=_general(apart.down), biases=())
 
 
 def _unwrapped(tensor: _Tensor, wrapper: str) -> _Tensor:

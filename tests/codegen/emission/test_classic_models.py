@@ -89,6 +89,17 @@ def code(architecture: str) -> str:
             id="experts that lie the other way round",
         ),
         pytest.param(
+            "GptOssForCausalLM",
+            [
+                '".mlp.experts.gate_up_proj", ".mlp.experts.down_proj", interleaved=True, transposed=True',
+                "has_bias=True,",
+                "swiglu_limit=config.swiglu_limit,",
+                "because it takes apart experts.",
+                "This adapter runs on one tensor-parallel rank: Experts",
+            ],
+            id="experts whose gate and up alternate, with biases",
+        ),
+        pytest.param(
             "OpenAIGPTLMHeadModel",
             ["self.attn(q, k, v)", "self.positions_embed(positions)"],
             id="a key that lies turned, a table that is cut, and an activation that all layers share",

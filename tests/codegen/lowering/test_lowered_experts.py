@@ -79,6 +79,19 @@ def test_sizes_of_experts_that_lie_the_other_way_round_are_the_same() -> None:
     assert (turned["hidden_size"], turned["intermediate_size"]) == (usual["intermediate_size"], usual["hidden_size"])
 
 
+def test_experts_that_the_loader_does_not_know_are_taken_apart() -> None:
+    biased = replace(FACT, gate_up_bias=f"{FACT.gate_up}_bias", down_bias=f"{FACT.down}_bias", packing="interleaved")
+    apart = placed(biased, []).apart
+    assert apart is not None
+    assert apart.singles(FACT.gate_up) == ["0.gate_proj.weight", "0.up_proj.weight"]
+    assert apart.singles(f"{FACT.down}_bias") == ["0.down_proj.bias"]
+    assert apart.singles(FACT.router_weight) is None
+    assert placed(FACT, []).apart is None
+    assert "one by one in the checkpoint" in lowered(biased, STACKED).refusals[0].reason
+    assert "not called after" in refusals(replace(biased, down_bias="layers.0.mlp.other"))[0]
+    assert len(lowered(biased, []).whole) == 1
+
+
 def test_limits_without_an_activation_that_has_them_are_refused() -> None:
     assert "limits or offsets" in refusals(replace(FACT, activation="gelu", limit=7.0))[0]
 
