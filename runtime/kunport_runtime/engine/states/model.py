@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import torch
 from vllm.config import VllmConfig
+from vllm.model_executor.layers.mamba.mamba_utils import get_temporal_copy_spec
 
 from kunport_runtime.engine.states.state import State
-from kunport_runtime.errors import KunportRuntimeError
 
 
 class StatefulModel:
@@ -34,14 +34,6 @@ class StatefulModel:
     def get_mamba_state_dtype_from_config(cls, vllm_config: VllmConfig) -> tuple[torch.dtype, ...]:
         return tuple(state.dtype(vllm_config) for state in cls.states(vllm_config.model_config.hf_config))
 
-    @classmethod
-    def get_mamba_state_copy_func(cls) -> tuple[Any, ...]:
-        """Asked for where a prefix is to be taken from another request.
-
-        Raises:
-            KunportRuntimeError: always.
-        """
-        raise KunportRuntimeError(
-            "A recurrent state is not taken over from another request with the same beginning.",
-            "Start without --enable-prefix-caching.",
-        )
+    def get_mamba_state_copy_funcs(self: Any, mamba_types: set[Any]) -> dict[Any, tuple[Any, ...]]:
+        """How a state goes from one page to another where prefixes are shared: whole, as it is."""
+        return dict.fromkeys(mamba_types, (get_temporal_copy_spec,) * len(self.states(self.config)))
