@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NoReturn
 
-from kunport.cli import adapters, analyze, generate, ops, port, tiny, validate
+from kunport.cli import adapters, analyze, generate, ops, port, profile, tiny, validate
 from kunport.cli.arguments import FORMATS, PLAIN_FORMATS
 from kunport.cli.terminal import accept_any_text, note, say
 from kunport.errors import KunportError, NotPortableError
@@ -23,7 +23,7 @@ from kunport.text import visible
 from kunport.version import VERSION
 
 BUG = os.EX_SOFTWARE
-VERBS = (analyze, generate, validate, port, tiny, ops, adapters)
+VERBS = (analyze, generate, validate, port, tiny, ops, profile, adapters)
 
 _DESCRIPTION = """Ports Hugging Face models to vLLM: reads their source, writes the adapter, proves the numerics.
 

@@ -131,6 +131,11 @@ def layer(name: str) -> Iterator[None]:
         _layer.reset(token)
 
 
+def current_layer() -> str:
+    """The name that `layer` gave what is running; "" outside."""
+    return _layer.get()
+
+
 @contextmanager
 def demand_no_fallback() -> Iterator[None]:
     """Within, an operator that the policy's first provider does not run raises FallbackError."""

@@ -29,7 +29,10 @@ from kunport_runtime.operators.errors import OperatorFailedError, UnsupportedOpe
 from kunport_runtime.operators.implementation import REFERENCE, Implementation
 from kunport_runtime.operators.policy import BUILT_IN, Policy, policy_of_environment
 from kunport_runtime.operators.probe import Probes
+from kunport_runtime.operators.profile_files import keep_profile
 from kunport_runtime.operators.registry import Registry, registry
+from kunport_runtime.operators.timing import VARIABLE as PROFILE_VARIABLE
+from kunport_runtime.operators.timing import Timer
 
 _LARGEST_COPY = 64 << 20  # bytes; a pool of states is larger, and is not copied
 _MOST_CALLS = 4096  # that are remembered; lengths of prompts differ without end
@@ -53,6 +56,7 @@ class Dispatcher:
         self.registry = registry
         self.probes = probes
         self.ledger = ledger
+        self.timer: Timer | None = None
         self._given = policy
         self._calls: dict[Key, tuple[Decision, dict[str, int], torch.device]] = {}
         self._decisions: dict[Key, Decision] = {}
@@ -117,7 +121,10 @@ class Dispatcher:
         self.ledger.admit(decision)
         copies = self._copy_updated(decision, call) if new else {}
         try:
-            decision.function(**call.arguments)
+            if self.timer is None:
+                decision.function(**call.arguments)
+            else:
+                self.timer.run(decision, call)
         except Exception as error:
             if decision.provider == REFERENCE or is_out_of_memory(error):
                 raise  # memory is wanting whoever computes
@@ -270,3 +277,6 @@ dispatcher = Dispatcher(registry, None, Probes(), ledger)
 call = dispatcher.call
 if os.environ.get(ACCOUNT_VARIABLE):
     keep_account(ledger, Path(os.environ[ACCOUNT_VARIABLE]))
+if os.environ.get(PROFILE_VARIABLE):
+    dispatcher.timer = Timer()
+    keep_profile(dispatcher.timer, Path(os.environ[PROFILE_VARIABLE]))

@@ -17,6 +17,8 @@ from kunport_runtime.operators.account_files import write_account
 from kunport_runtime.operators.accounting import ledger
 from kunport_runtime.operators.dispatch import dispatcher
 from kunport_runtime.operators.policy import REFERENCE_ONLY
+from kunport_runtime.operators.profile_files import write_profile
+from kunport_runtime.operators.timing import VARIABLE as PROFILE_VARIABLE
 
 
 class WorkerAdditions:
@@ -40,6 +42,9 @@ class WorkerAdditions:
         """Leave the account of operators first: vLLM ends a process that takes its time."""
         if folder := os.environ.get(ACCOUNT_VARIABLE):
             write_account(ledger, Path(folder))
+        if dispatcher.timer is not None and (folder := os.environ.get(PROFILE_VARIABLE)):
+            memory = self.kunport_memory() if hasattr(self, "kunport_memory") else []
+            write_profile(dispatcher.timer, Path(folder), memory)
         super().shutdown()  # type: ignore[misc]
 
     def kunport_process(self) -> int:
