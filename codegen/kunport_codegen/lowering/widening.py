@@ -20,7 +20,7 @@ def widen_stream(flow: Flow) -> None:
         outside = source is not None and source.name != "parameter" and layer_of(source.owner) is None
         if layer is None or layer[1] != 0 or not outside or flow.dtypes.get(entering) != _MODEL:
             continue
-        if not any(_casts(op, _MODEL) and layer_of(op.owner) == (layer[0], 1) for op in flow.ops):
+        if not _hands_on_wide(flow, producers, layer[0]):
             continue
         narrow = flow.fresh(flow.layouts[entering], _MODEL)
         for op in flow.ops:
@@ -30,6 +30,13 @@ def widen_stream(flow: Flow) -> None:
         flow.ops.insert(place + 1, Op("to", (Ref(cast.results[0]), _MODEL), {}, [narrow], cast.owner, cast.where))
         cast.owner = parent(layer[0])
     flow.settle()
+
+
+def _hands_on_wide(flow: Flow, producers: dict[int, Op], path: str) -> bool:
+    """Whether the second layer of a list reads something in float32 that the first one made."""
+    read = {value for op in flow.ops if layer_of(op.owner) == (path, 1) for value in op.inputs()}
+    made = {value for value in read if value in producers and layer_of(producers[value].owner) == (path, 0)}
+    return any(flow.dtypes.get(value) == _WIDE for value in made)
 
 
 def _casts(op: Op, dtype: DType) -> bool:
