@@ -32,7 +32,7 @@ def joined(first: slice, second: slice, widths: tuple[int, int], base: str = "em
     return flow.ops[-1]
 
 
-@pytest.mark.parametrize("base", ["empty", "zeros"])
+@pytest.mark.parametrize("base", ["empty", "zeros", "ones"])
 def test_parts_are_joined_in_the_order_of_their_places(base: str) -> None:
     op = joined(slice(None, 4), slice(4, None), (4, 2), base)
     assert (op.name, op.args, op.kwargs) == ("cat", ([Ref(FIRST), Ref(SECOND)],), {"dim": -1})
@@ -47,9 +47,30 @@ def test_parts_are_joined_in_the_order_of_their_places(base: str) -> None:
         (slice(None, 5), slice(4, None), (5, 2), "empty"),
         (slice(None, 4), slice(4, 5), (4, 1), "empty"),
         (slice(None, None, 2), slice(1, None, 2), (3, 3), "empty"),
-        (slice(None, 4), slice(4, None), (4, 2), "ones"),
+        (slice(None, 4), slice(4, None), (4, 2), "clone"),
     ],
     ids=["a gap", "an overlap", "an end left out", "in turn", "on something"],
 )
 def test_what_is_no_join_stays_what_it_is(first: slice, second: slice, widths: tuple[int, int], base: str) -> None:
     assert joined(first, second, widths, base).name == "setitem"
+
+
+def test_a_part_that_is_scaled_where_it_lies_is_read_of_what_was_there_first() -> None:
+    first, second = ((slice(None, None, None), each) for each in (slice(None, 4), slice(4, None)))
+    steps = [
+        ("ones", ((2, 6),), (2, 6)),
+        ("getitem", (Ref(0), first), (2, 4)),
+        ("mul", (Ref(1), 2.0), (2, 4)),
+        ("setitem", (Ref(0), first, Ref(2)), (2, 6)),
+        ("getitem", (Ref(3), second), (2, 2)),
+        ("mul", (Ref(4), 3.0), (2, 2)),
+        ("setitem", (Ref(3), second, Ref(5)), (2, 6)),
+    ]
+    graph, ops = Graph("TinyForCausalLM", "tiny", {}), []
+    for place, (op, args, shape) in enumerate(steps):
+        graph.nodes.append(Node(place, op, args, {}, shape, DType("model"), 0, WHERE))
+        ops.append(Op(op, args, {}, [place], "", WHERE))
+    flow = Flow(graph, ops, 6)
+    join_written(flow)
+    assert [op.name for op in flow.ops] == ["ones", "getitem", "mul", "getitem", "mul", "cat"]
+    assert [op.args[0] for op in flow.ops if op.name == "getitem"] == [Ref(0), Ref(0)]
