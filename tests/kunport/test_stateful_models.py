@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -34,7 +35,10 @@ def test_a_source_s_recurrence_becomes_a_layer(model: str) -> None:
     files = emit(kunport.analyze(model, config={**TINY, **config}).graph)
     text = next(text for name, text in files.items() if name.endswith(".py") and not name.startswith("test_"))
     assert all(each in text for each in spelled)
-    assert "StatefulModel" in text
+    made = re.findall(r"\*(\w+)\.states\(", text)
+    assert all(
+        re.search(rf"^from kunport_runtime.*\b{name}\b", text, re.MULTILINE) for name in [*made, "StatefulModel"]
+    )
     assert "for t in range" not in text
 
 

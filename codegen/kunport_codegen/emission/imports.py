@@ -23,7 +23,7 @@ _HOMES = {
         for home, names in (
             ("state", ("State",)),
             ("model", ("StatefulModel",)),
-            ("convolution", ("ShortConvolution",)),
+            ("convolution", ("ShortConvolution", "TokenShift")),
             ("scans", ("Mamba1Scan", "Mamba2Scan")),
             ("memories", ("GatedDeltaRule", "LinearAttention", "MatrixLstm")),
             ("recurrences", ("RgLru", "Rwkv")),
