@@ -84,6 +84,7 @@ class Flow:
         sharded: values of which each tensor-parallel rank holds a part, along the axis after the tokens.
         regroups: how rows of a checkpoint's weight are put in the engine's order.
         transposed: paths of weights that lie as ``[inputs, outputs]`` in the checkpoint.
+        biases: path of a parameter -> that of the linear layer of which it is the bias, where that is another module's.
         spread: paths of modules that have no class of their own here: the module around each does their work.
         shapes: of values that passes add before the tokens are flattened; the graph has the others.
         whole: why the model only runs on one tensor-parallel rank, if so.
@@ -102,6 +103,7 @@ class Flow:
     sharded: set[int] = field(default_factory=set)
     regroups: list[Regroup] = field(default_factory=list)
     transposed: set[str] = field(default_factory=set)
+    biases: dict[str, str] = field(default_factory=dict)
     spread: set[str] = field(default_factory=set)
     shapes: dict[int, tuple[Size, ...] | None] = field(default_factory=dict)
     whole: list[Refusal] = field(default_factory=list)

@@ -66,6 +66,8 @@ def _merge(
         path, sources = gate.path, [gate.path]
         size = flow.layouts[parts[0].value].sizes[-1]
     else:
+        if gate.held or up.held:
+            return []
         same_input = gate.op.args[0] == up.op.args[0]
         if not same_input or parent(gate.path) != parent(up.path) or unwrap(gate.bias) != unwrap(up.bias):
             return []

@@ -15,7 +15,8 @@ from kunport_codegen.lowering.members import QUANT, Member, Prefix, Value
 class Linear:
     """A ``linear`` whose weight is a parameter called ``weight`` of a module of its own.
 
-    ``bias`` is how the source decides on it: a configuration expression or a plain bool.
+    ``bias`` is how the source decides on it: a configuration expression or a plain bool. ``held`` is the path of a bias
+    that another module holds, empty for one of its own: such a layer is not packed with others.
     """
 
     op: Op
@@ -23,6 +24,7 @@ class Linear:
     inputs: Size
     outputs: Size
     bias: bool | Scalar
+    held: str = ""
 
 
 def linear_of(flow: Flow, producers: dict[int, Op], op: Op) -> Linear | None:
@@ -32,13 +34,17 @@ def linear_of(flow: Flow, producers: dict[int, Op], op: Op) -> Linear | None:
         return None
     path = parent(weight.args[0])
     bias = op.args[2] if len(op.args) > 2 else op.kwargs.get("bias")
+    held = ""
     if isinstance(bias, Ref):
         source = producers.get(bias.id)
-        if source is None or source.name != "parameter" or source.args[0] != f"{path}.bias":
+        if source is None or source.name != "parameter":
+            return None
+        held = source.args[0] if source.args[0] != f"{path}.bias" else ""
+        if held and flow.biases.get(held) != path:
             return None
     shape = flow.graph.parameters[weight.args[0]].shape
     inputs, outputs = shape if weight.args[0] in flow.transposed else shape[::-1]
-    return Linear(op, path, inputs, outputs, _bias(flow, path, isinstance(bias, Ref)))
+    return Linear(op, path, inputs, outputs, _bias(flow, path, isinstance(bias, Ref)), held)
 
 
 def _bias(flow: Flow, path: str, present: bool) -> bool | Scalar:
@@ -53,4 +59,7 @@ def linear_member(linear: Linear, factory: str, **settings: Value) -> Member:
     """A linear layer of the engine in the place of one of the source's."""
     kwargs = {"bias": linear.bias, "quant_config": QUANT, **settings, "prefix": Prefix(linear.path.rpartition(".")[2])}
     args = [linear.inputs, linear.outputs]
-    return Member(linear.path, factory, args, kwargs, linear.op.where, returns="pair", sources=[linear.path])
+    tensors = {"bias": linear.held} if linear.held else {}
+    return Member(
+        linear.path, factory, args, kwargs, linear.op.where, returns="pair", sources=[linear.path], tensors=tensors
+    )

@@ -122,7 +122,8 @@ class Member:
         when: the layers that have it, if not all do.
         sources: paths of the source's modules whose parameters it holds, in the order of its shards.
         apart: how experts are taken apart in loading, if they are.
-        tensors: setting -> path of the source's parameter behind it, where that setting is an `Own`.
+        tensors: setting -> path of the source's parameter behind it, where that setting is an `Own`, or the bias of a
+            linear layer that another module holds.
     """
 
     path: str

@@ -31,7 +31,9 @@ def _pack(flow: Flow, producers: dict[int, Op], attention: Op, parts: list[Part]
     linears = [linear_of(flow, producers, part.linear) for part in parts]
     if any(linear is None for linear in linears):
         return []
-    found = [linear for linear in linears if linear is not None]
+    found = [linear for linear in linears if linear is not None and not linear.held]
+    if len(found) != len(linears):
+        return []
     paths = list(dict.fromkeys(linear.path for linear in found))
     if len(paths) == 3 and len({linear.op.args[0].id for linear in found}) == 1:
         return _separate(flow, attention, found)

@@ -56,6 +56,11 @@ class Selector:
             merged = generalize([expression(value) for value in values], self.numbers) or self._by_key(values)
             if merged is not None:
                 return merged
+        if all(isinstance(value, bool) for value in values):
+            truth = [bool(value) for value in values]
+            whether = self._by_field(truth) or self._by_list(truth)
+            if whether is not None:
+                return whether
         distinct: list[Value] = []
         for value in values:
             if not any(same(value, known) for known in distinct):

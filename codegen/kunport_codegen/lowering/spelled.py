@@ -20,6 +20,8 @@ def spell_linears(flow: Flow) -> None:
         elif op.name == "matmul" and (weight := _turned(flow, producers, users, op.args[1])) is not None:
             op.name, op.args = "linear", (op.args[0], weight)
             _take_bias(flow, producers, users, op)
+        elif op.name == "linear" and (len(op.args) < 3 or op.args[2] is None):
+            _take_vector(flow, producers, users, op)
     flow.settle()
 
 
@@ -51,4 +53,22 @@ def _take_bias(flow: Flow, producers: dict[int, Op], users: dict[int, list[Op]],
     weight = _parameter(producers, linear.args[1])
     if bias is not None and _parameter(producers, bias) == f"{parent(weight)}.bias":
         linear.args = (*linear.args, bias)
+        flow.aliases[after[0].results[0]] = linear.results[0]
+
+
+def _take_vector(flow: Flow, producers: dict[int, Op], users: dict[int, list[Op]], linear: Op) -> None:
+    """A vector that is repeated for all tokens and added to the product alone is its bias, whatever module holds it."""
+    after = users.get(linear.results[0], [])
+    if len(after) != 1 or after[0].name != "add" or after[0].kwargs or len(after[0].args) != 2:
+        return
+    added = next((arg for arg in after[0].args if arg != Ref(linear.results[0])), None)
+    repeat = producers.get(added.id) if isinstance(added, Ref) else None
+    path = _parameter(producers, repeat.args[0]) if repeat is not None and repeat.name == "expand" else ""
+    weight = _parameter(producers, linear.args[1])
+    if repeat is None or not path or not weight or path in flow.biases:
+        return
+    sizes = [unwrap(size) for size in flow.graph.parameters[path].shape]
+    if sizes == [unwrap(flow.graph.parameters[weight].shape[0])] and len(users[repeat.args[0].id]) == 1:
+        flow.biases[path] = parent(weight)
+        linear.args = (*linear.args[:2], repeat.args[0])
         flow.aliases[after[0].results[0]] = linear.results[0]

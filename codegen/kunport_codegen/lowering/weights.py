@@ -127,7 +127,11 @@ def _tensors(graph: Graph, members: list[Member], raw: set[str]) -> Iterable[_Te
         for source, shard in zip(member.sources, _shards(member), strict=True)
     }
     joining = {member.path for member in members if "parts" in member.kwargs}
-    own = {path: f"{parent(member.path)}.{basename(path)}" for member in members for path in member.tensors.values()}
+    own = {
+        path: f"{member.path}.bias" if member.returns == "pair" else f"{parent(member.path)}.{basename(path)}"
+        for member in members
+        for path in member.tensors.values()
+    }
     singles = {
         name: [f"{member.path}.{single}" for single in found]
         for member in members

@@ -79,6 +79,15 @@ def code(architecture: str) -> str:
             id="a module around the table, one before the head, and a layer that lacks a norm",
         ),
         pytest.param(
+            "GPTNeoXJapaneseForCausalLM",
+            [
+                "bias=layer_idx == config.num_hidden_layers - 1",
+                'attention.dense.bias"',
+                "q, k, v = qkv.chunk(3, dim=-1)",
+            ],
+            id="a bias that another module holds, of the last layer alone",
+        ),
+        pytest.param(
             "NanoChatForCausalLM",
             ["= self.rotary_emb(positions)\n", "layer(hidden_states, residual, x, x_2)"],
             id="tables that all layers read, of which each stage makes its own",
