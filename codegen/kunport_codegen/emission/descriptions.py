@@ -6,6 +6,18 @@ from kunport_codegen.graph import Location
 from kunport_codegen.lowering.members import Choice, Member
 from kunport_codegen.lowering.structure import Body
 
+# Layer with a state -> what a class with one is; the first counts, since the others go before it.
+_RECURRENT = {
+    "Mamba1Scan": "Mamba",
+    "Mamba2Scan": "Mamba 2",
+    "GatedDeltaRule": "Gated delta rule",
+    "LinearAttention": "Linear attention",
+    "MatrixLstm": "Matrix memory with exponential gates",
+    "RgLru": "Real-gated linear recurrent unit",
+    "Rwkv": "RWKV's time mixing",
+    "ShortConvolution": "Short convolution",
+    "TokenShift": "Channel mixing with the token before",
+}
 _WIDTH = 110  # of 120 columns, four are the indent and six the quotes
 
 
@@ -17,6 +29,8 @@ def describe(body: Body) -> str:
     inner = body.children()
     if "Attention" in members:
         text = ", ".join(["Attention", *_attention(body, members)])
+    elif recurrent := [text for factory, text in _RECURRENT.items() if factory in members]:
+        text = recurrent[0]
     elif "FusedMoEFactory" in members:
         text = "Mixture of experts"
     elif any(factory.endswith("AndMul") for factory in members) or "MergedColumnParallelLinear" in members:

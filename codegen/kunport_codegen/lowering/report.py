@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from kunport_codegen.lowering.flow import Op, layer_of
 from kunport_codegen.lowering.head import Head
 from kunport_codegen.lowering.model import Opportunity
+from kunport_codegen.lowering.states import FACTORIES
 from kunport_codegen.lowering.structure import LEAVES, Body, bodies
 
 _LAYOUT = frozenset(("view", "call", "enter", "layers", "split_heads", "input", "item", "chunk", "split", *LEAVES))
@@ -28,7 +29,7 @@ def describe(ops: Iterable[Op], head: Head) -> list[str]:
             lines[f"activation and product in {member.factory}"] = None
         elif member.returns == "residual" or (len(op.results) == 2 and "Norm" in member.factory):
             lines["residual additions in the norms after them"] = None
-        elif member.factory in ("get_rope", "Attention", "FusedMoEFactory", "HeadsRMSNorm"):
+        elif member.factory in ("get_rope", "Attention", "FusedMoEFactory", "HeadsRMSNorm", *FACTORIES):
             lines[f"{member.name} by {member.factory}"] = None
     if head.processor.kwargs:
         lines[f"{' and '.join(head.processor.kwargs)} of the logits in LogitsProcessor"] = None
