@@ -244,7 +244,7 @@ def _inner_first(names: dict[Expr, str]) -> dict[Expr, str]:
     """The same, each expression after those that stand in it."""
     ordered: dict[Expr, str] = {}
     for expr in names:
-        inside = [other for other in names if other != expr and occurrences(expr, other)]
+        inside = [other for other in names if other != expr and other.op != "field" and occurrences(expr, other)]
         for each in [*sorted(inside, key=lambda other: len(str(other))), expr]:
             ordered.setdefault(each, names[each])
     return ordered

@@ -75,12 +75,16 @@ class WeightMap:
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    """A tensor's name on disk, in the module tree and in the adapter, and its shard there. None: nothing reads it."""
+    """A tensor's name on disk, in the module tree and in the adapter, and its shard there. None: nothing reads it.
+
+    ``joined`` where it is put behind others by the layer itself.
+    """
 
     disk: str
     module: str
     target: str | None
     shard: Shard
+    joined: bool = False
 
 
 def weight_map(
@@ -148,7 +152,7 @@ def _tensors(graph: Graph, members: list[Member], raw: set[str]) -> Iterable[_Te
             continue
         for disk, module, part in _on_disk(graph, name, joined=parent(name) in joining):
             if part is not None and place is not None:
-                yield _Tensor(disk, module, f"{place[0]}.{basename(name)}", part)
+                yield _Tensor(disk, module, f"{place[0]}.{basename(name)}", part, joined=True)
             elif name in own:
                 yield _Tensor(disk, module, own[name], None)
             elif place is not None:
@@ -240,7 +244,7 @@ def _alike(old: str, new: str) -> tuple[str, str]:
 def _stack(result: WeightMap, members: list[Member], tensors: list[_Tensor]) -> None:
     """Name each shard by the shortest part of its path that no other tensor has."""
     for tensor in tensors:
-        if tensor.shard is not None and tensor.target is not None and tensor.disk == tensor.module:
+        if tensor.joined and tensor.target is not None:
             part, text = (f".{basename(parent(name))}" for name in (tensor.disk, tensor.target))
             others = [other for other in tensors if part in f".{other.module}" and other.shard != tensor.shard]
             if part != text and not others:
