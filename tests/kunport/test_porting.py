@@ -27,13 +27,13 @@ def test_a_path_and_an_unknown_name_do_not(tmp_path, monkeypatch):
 
 def test_a_model_that_the_engine_cannot_hold_is_not_ported(tmp_path):
     stages = []
-    port = kunport.port("mamba", tmp_path, on_stage=stages.append)
+    port = kunport.port("doge", tmp_path, on_stage=stages.append)
     assert not port.passed
     assert port.adapter is None
     assert port.description.unknowns
     assert stages[-1].name == "generate adapter"
     assert stages[-1].status == "failed"
-    assert json.loads((tmp_path / "mamba/report.json").read_text())["verdict"] == "not understood"
+    assert json.loads((tmp_path / "doge/report.json").read_text())["verdict"] == "not understood"
 
 
 @pytest.mark.engine
