@@ -26,12 +26,24 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
         description="Compares log-probabilities, greedy tokens and batches, and writes report.html and report.json "
         "beside the adapter. Exit status 1 where the verdict is bad.",
     )
-    parser.add_argument("adapter", metavar="ADAPTER", type=Path, help="the adapter's folder")
+    parser.add_argument("adapter", metavar="ADAPTER", type=Path, nargs="?", help="the adapter's folder")
     parser.add_argument(
         "--checkpoint",
         type=Path,
         metavar="DIR",
         help="weights to validate with (default: tiny random ones, where kunport knows the architecture)",
+    )
+    parser.add_argument(
+        "--dtype",
+        default="float32",
+        choices=("float32", "bfloat16", "float16"),
+        help="what the engine computes in (float32); in others, its error may be little more than the model's own",
+    )
+    parser.add_argument(
+        "--self-test",
+        action="store_true",
+        help="plant known porting bugs in the adapter, or in twelve families where none is named, and tell which are "
+        "caught (minutes)",
     )
     add_trust(parser)
     parser.set_defaults(run=run)
@@ -46,15 +58,43 @@ def run(options: argparse.Namespace) -> int:
     from kunport.report.progress import StageDisplay
 
     quiet_libraries()
+    if options.self_test:
+        return _self_test(options)
+    if options.adapter is None:
+        raise KunportError("No adapter is named.", "Name the folder that `kunport generate adapters` wrote.")
     with tempfile.TemporaryDirectory(prefix="kunport-") as folder:
         checkpoint = options.checkpoint or _tiny_checkpoint(options.adapter, Path(folder) / "checkpoint")
         with StageDisplay() as display:
             report = kunport.validate(
-                options.adapter, checkpoint, on_stage=display, trust_remote_code=options.trust_remote_code
+                options.adapter,
+                checkpoint,
+                on_stage=display,
+                dtype=options.dtype,
+                trust_remote_code=options.trust_remote_code,
             )
     pages = write_report(options.adapter, report)
     print_verdict(report, None, pages, as_json=options.format == "json")
     return 0 if report.passed else 1
+
+
+def _self_test(options: argparse.Namespace) -> int:
+    """Print a line for each bug planted, as it is judged, and a summary; 1 where the harness is not good enough."""
+    import tempfile
+
+    from kunport.validation.selftest import FAMILIES, Subject, run
+    from kunport.validation.selftest.subjects import generated
+    from kunport.validation.selftest.table import line
+
+    as_json = options.format == "json"
+    with tempfile.TemporaryDirectory(prefix="kunport-") as folder:
+        if options.adapter is None:
+            subjects = generated(FAMILIES, Path(folder))
+        else:
+            checkpoint = options.checkpoint or _tiny_checkpoint(options.adapter, Path(folder) / "checkpoint")
+            subjects = [Subject(options.adapter.name, options.adapter, checkpoint)]
+        table = run(subjects, dtype=options.dtype, on_row=None if as_json else lambda row: say(line(row)))
+    write(json.dumps(table.as_dict(), indent=2) + "\n") if as_json else say(table.summary())
+    return 0 if table.passed else 1
 
 
 def print_verdict(report: Report, description: Description | None, pages: Sequence[Path], *, as_json: bool) -> None:

@@ -9,6 +9,12 @@ from kunport.validation.report import Report
 def headline(report: Report) -> str:
     """What the verdict says, as one sentence."""
     subject = "The adapter" if report.adapter is not None else "vLLM's own class"
+    if report.passed and report.modules is not None:
+        return (
+            f"{subject} computes what Hugging Face computes: in {report.dtype} its logits are "
+            f"{report.modules.ratio:.2f} times as far off as Hugging Face's own ({report.modules.allowed:g} is "
+            f"allowed), and {count(report.modules.points)} places in its modules are within theirs."
+        )
     if report.passed:
         return (
             f"{subject} computes what Hugging Face computes: {count(compared(report))} log-probabilities agree within "

@@ -57,10 +57,19 @@ class Checkpoint:
         """The longest sequence in tokens, None where the configuration does not say."""
         return self._first_integer(_CONTEXT_FIELDS)
 
+    @property
+    def layers(self) -> int:
+        """Number of layers; a large one where the configuration does not say."""
+        return self._first_integer(_DEPTH_FIELDS) or 64
+
+    @property
+    def width(self) -> int:
+        """Elements of a hidden state; a large number where the configuration does not say."""
+        return self._first_integer(_WIDTH_FIELDS) or 8192
+
     def cache_bytes(self, tokens: int) -> int:
         """A size of KV cache that holds so many tokens in float32: twice what heads of the usual size take, or more."""
-        depth, width = self._first_integer(_DEPTH_FIELDS) or 64, self._first_integer(_WIDTH_FIELDS) or 8192
-        keys_and_values = tokens * depth * width * 2 * 4
+        keys_and_values = tokens * self.layers * self.width * 2 * 4
         return max(_LEAST_CACHE, 2 * keys_and_values)
 
     def _first_integer(self, names: tuple[str, ...]) -> int | None:

@@ -16,6 +16,7 @@ from kunport.validation import provenance
 from kunport.validation.adapter import is_its_class
 from kunport.validation.comparison import Expected, Observed, compare_batch
 from kunport.validation.limits import Limits
+from kunport.validation.locate import locate
 from kunport.validation.plan import Plan, make_plan
 from kunport.validation.processes.child import one_line
 from kunport.validation.processes.supervisor import OnStage, Outcome
@@ -49,7 +50,7 @@ def validate(
         checkpoint: folder of configuration and weights.
         graph: the model graph, which is then executed as it is and compared as well.
         batch_sizes: a batch of n runs the first n prompts at once.
-        dtype: what the engine computes in; so far ``float32``.
+        dtype: what the engine computes in: ``float32``, ``bfloat16`` or ``float16``.
         prompts: token ids, at least as many prompts as the largest batch; by default random ragged ones.
         seed: of the prompts and of the engine.
         tokens: how many to generate for each prompt.
@@ -93,6 +94,8 @@ def validate(
         _collect(report, plan, reference, engine)
         if reference.complete:
             stages.run("compare", lambda: _compare(report, plan, engine, work))
+        if reference.complete and engine.complete and (dtype != "float32" or reasons_of(report)):
+            report.modules = locate(plan, work, stage_seconds=limits.stage_seconds, on_stage=stages.record)
     stages.run("digests", lambda: _digests(report, plan))
     report.reasons = reasons_of(report)
     report.seconds = time.monotonic() - begin

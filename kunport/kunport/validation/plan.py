@@ -16,6 +16,7 @@ from kunport.validation.own_code import runs_own_code
 from kunport.validation.prompts import ragged_lengths, random_prompts, special_tokens, text_prompts
 
 _WHOLE_VOCABULARY = 4096  # entries; the engine hands log-probabilities over as Python lists, slow for many
+DTYPES = ("float32", "bfloat16", "float16")
 _TOP = 20  # how many of a larger vocabulary: what vLLM itself allows by default
 _PAGE = 32  # tokens; the CPU's default of 128 would hold most requests in one page, and page tables would go unproven
 
@@ -89,8 +90,8 @@ def make_plan(
     Raises:
         KunportError: what was asked for cannot be run.
     """
-    if dtype != "float32":
-        raise KunportError(f"Validation in {dtype} is not there yet.", "Use float32.")
+    if dtype not in DTYPES:
+        raise KunportError(f"Validation in {dtype} is not there.", f"Use {', '.join(DTYPES)}.")
     if not batch_sizes or min(batch_sizes) < 1:
         raise KunportError(f"Batch sizes must be positive, not {list(batch_sizes)}.", "Give sizes such as 1 2 4 8.")
     if tokens < 1:

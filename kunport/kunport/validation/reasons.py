@@ -9,7 +9,7 @@ from kunport.validation.report import PASSED, STOPPED, Batch, Report
 
 def reasons_of(report: Report) -> list[str]:
     """Every reason against the adapter, the most fundamental first; empty where all is as it must be."""
-    return [*_stages(report), *_class_that_ran(report), *_graph(report), *_batches(report)]
+    return [*_stages(report), *_class_that_ran(report), *_graph(report), *_batches(report), *_modules(report)]
 
 
 def _stages(report: Report) -> Iterator[str]:
@@ -37,12 +37,15 @@ def _batches(report: Report) -> Iterator[str]:
     if not report.batches:
         yield "No batch was compared."
     for batch in report.batches:
-        yield from (f"Batch of {batch.size}: {problem}." for problem in _problems(batch, report.limits.log_probability))
+        yield from (f"Batch of {batch.size}: {problem}." for problem in _problems(report, batch))
 
 
-def _problems(batch: Batch, limit: float) -> Iterator[str]:
+def _problems(report: Report, batch: Batch) -> Iterator[str]:
+    limit = report.limits.log_probability
     if batch.not_finite:
         yield f"{batch.not_finite} of {batch.compared} log-probabilities are not finite"
+    if report.dtype != "float32":  # how far off it may be is the modules' to say
+        return
     if not batch.max_error <= limit and batch.worst is not None:
         worst = batch.worst
         yield (
@@ -57,3 +60,24 @@ def _problems(batch: Batch, limit: float) -> Iterator[str]:
         )
     if batch.repeat_differs:
         yield f"a second run left the reference's tokens in requests {', '.join(map(str, batch.repeat_differs))}"
+
+
+def _modules(report: Report) -> Iterator[str]:
+    found = report.modules
+    if found is None:
+        if report.dtype != "float32" and report.batches:
+            yield f"The precision of {report.dtype} was not judged, since the modules were not recorded."
+        return
+    if report.dtype != "float32" and not found.ratio <= found.allowed:
+        yield (
+            f"In {report.dtype} the logits are {found.ratio:.2f} times as far off as the reference's own in that "
+            f"precision, {found.allowed:g} is allowed."
+        )
+    if found.fault is not None:
+        fault = found.fault
+        where = " and ".join(line for line in (fault.adapter_line, fault.reference_line) if line)
+        yield (
+            f"It starts in {fault.module or 'the model itself'} ({fault.kind}): {fault.said}; relative error "
+            f"{fault.relative:.1e}, {fault.ratio:.3g} times the reference's own, request {fault.request}, "
+            f"position {fault.position}{f' ({where})' if where else ''}."
+        )

@@ -133,6 +133,62 @@ class GraphCheck:
 
 
 @dataclass(slots=True)
+class Fault:
+    """The first module whose inputs are right and whose output is not.
+
+    Attributes:
+        module: its path in the adapter; "" is the whole model, outside of its modules.
+        kind: its class.
+        owner: the class whose code calls it.
+        said: what was seen, in words.
+        reference_line, adapter_line: ``file:line`` in the model and in the adapter, "" where unknown.
+        ratio: its error over the reference's own.
+        relative: its error over the right value's norm.
+        request, position: where it is largest.
+    """
+
+    module: str
+    kind: str
+    owner: str
+    said: str
+    reference_line: str
+    adapter_line: str
+    ratio: float
+    relative: float
+    request: int
+    position: int
+
+
+@dataclass(slots=True)
+class Modules:
+    """The adapter's modules and logits against the reference on the same tokens, in three precisions.
+
+    Attributes:
+        points: number of places compared.
+        ratio: of the logits' error to that of the reference in the same precision, both from the truth.
+        allowed: the limit of that ratio.
+        max_error: largest error of a log-probability (nats); ``reference_error`` is the reference's own.
+        divergence: mean Kullback-Leibler divergence of the engine's distributions from the true ones (nats).
+        agreement: the share of the five most likely tokens that are the true ones.
+        cosine: of the log-probabilities as one vector; ``ulp``: their largest error in units in the last place.
+        fault: the first module at fault, None where all are right.
+        disturbed: whether the engine answered something else while it was recorded.
+    """
+
+    points: int
+    ratio: float
+    allowed: float
+    max_error: float
+    reference_error: float
+    divergence: float
+    agreement: float
+    cosine: float
+    ulp: float
+    fault: Fault | None
+    disturbed: bool = False
+
+
+@dataclass(slots=True)
 class Engine:
     """What the engine was: the class that ran, bytes of KV cache, tokens of a page and of the longest sequence."""
 
@@ -150,12 +206,13 @@ class Report:
         adapter: the adapter's folder; None where vLLM's own choice of class was validated.
         checkpoint: the checkpoint's folder.
         architecture, model_type: the checkpoint's.
-        dtype: what the engine computed in; the reference is always float32.
+        dtype: what the engine computed in; the reference of ``batches`` is always float32.
         prompt_kind: what the prompts are: ``text`` (cut out of a page by the checkpoint's tokenizer), ``random`` (ids)
             or ``given`` (by the caller).
         seed, prompt_lengths, tokens: what was drawn by, the prompts' lengths, and by how much each was continued.
         top: how many log-probabilities were compared at a position, besides the prompt's own; None for all.
         parameters: number of the model's weights, tied ones counted once.
+        modules: what was found module by module; None where that was not asked: float32 that is right.
         reasons: why it did not pass; empty where it did.
         notes: what the verdict does not cover.
         versions, digests, hardware: what it holds for.
@@ -178,6 +235,7 @@ class Report:
     engine: Engine | None = None
     batches: list[Batch] = field(default_factory=list)
     graph: GraphCheck | None = None
+    modules: Modules | None = None
     reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)

@@ -44,7 +44,7 @@ def test_an_output_folder_with_several_adapters_gives_the_right_one(tmp_path: Pa
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"dtype": "bfloat16"}, "bfloat16"),
+        ({"dtype": "float8"}, "float8"),
         ({"batch_sizes": ()}, "positive"),
         ({"batch_sizes": (0, 1)}, "positive"),
         ({"tokens": 0}, "0 tokens"),

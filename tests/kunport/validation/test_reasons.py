@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from kunport.validation.reasons import reasons_of
-from kunport.validation.report import GraphCheck, Mismatch, RanClass, Report, Stage
+from kunport.validation.report import Fault, GraphCheck, Mismatch, Modules, RanClass, Report, Stage
 from sample_reports import sample_report
 
 Change = Callable[[Report], None]
@@ -44,6 +44,17 @@ def batch(**fields: object) -> Change:
     return change
 
 
+def modules(dtype: str, ratio: float, fault: Fault | None = None) -> Change:
+    def change(report: Report) -> None:
+        report.dtype = dtype
+        report.modules = Modules(90, ratio, 1.2, 0.1, 0.1, 1e-4, 0.99, 0.9999, 2.0, fault)
+
+    return change
+
+
+FAULT = Fault("model.norm", "RMSNorm", "LlamaModel", "its output is not right", "llama.py:3", "m.py:5", 3.0, 1e-5, 0, 7)
+
+
 def stage(status: str) -> Change:
     return lambda report: report.stages.append(Stage("engine", "load", status, 1.0, "it was too much"))
 
@@ -60,6 +71,13 @@ def stage(status: str) -> Change:
         (batch(mismatches=[Mismatch(1, 4, 7, 9, 0.25)]), "request 1 generates token 9 for 7 at step 4"),
         (batch(mismatches=[Mismatch(1, 4, 7, None, math.inf)]), "request 1 generates nothing for 7 at step 4"),
         (batch(repeat_differs=[0, 1]), "a second run left the reference's tokens in requests 0, 1"),
+        (
+            modules("float32", 9.9, FAULT),
+            "It starts in model.norm (RMSNorm): its output is not right; relative error 1.0e-05",
+        ),
+        (modules("bfloat16", 1.3), "In bfloat16 the logits are 1.30 times as far off as the reference's own"),
+        (modules("bfloat16", math.nan), "In bfloat16 the logits are nan times as far off"),
+        (lambda report: setattr(report, "dtype", "bfloat16"), "The precision of bfloat16 was not judged"),
         (stage("crashed"), "engine, stage 'load': crashed: it was too much"),
         (stage("killed"), "killed"),
         (stage("timed out"), "timed out"),
@@ -73,6 +91,13 @@ def test_each_fault_is_a_reason(change: Change, expected: str) -> None:
     assert len(reasons) == 1
     assert expected in reasons[0]
     assert reasons[0].endswith(".")
+
+
+def test_in_a_narrow_precision_the_ratio_decides() -> None:
+    report = sample_report()
+    modules("bfloat16", 1.1)(report)
+    batch(max_error=0.1, mismatches=[Mismatch(1, 4, 7, 9, 0.25)], repeat_differs=[0])(report)
+    assert reasons_of(report) == []
 
 
 def test_a_process_stopped_by_kunport_is_no_reason_of_its_own() -> None:

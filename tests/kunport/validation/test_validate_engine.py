@@ -68,21 +68,40 @@ def test_an_adapter_that_is_right_passes(tmp_path: Path, checkpoint: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("code", "reason"),
+    ("code", "reason", "module"),
     [
         (
             planted("for layer in self.model.layers: layer.input_layernorm.variance_epsilon = 1e-5"),
             "log-probabilities differ",
+            "model.layers.0.input_layernorm",
         ),
-        (planted("self.model.norm.weight.data[3] = float('nan')"), "are not finite"),
+        (planted("self.model.norm.weight.data[3] = float('nan')"), "are not finite", "model.norm"),
     ],
     ids=["epsilon", "NaN weight"],
 )
-def test_a_planted_fault_fails_in_every_batch(tmp_path: Path, checkpoint: Path, code: str, reason: str) -> None:
+def test_a_planted_fault_fails_in_every_batch_and_is_located(
+    tmp_path: Path, checkpoint: Path, code: str, reason: str, module: str
+) -> None:
     report, _ = run(tmp_path, checkpoint, code)
     assert not report.passed
     for size in (1, 3):
         assert any(each.startswith(f"Batch of {size}: ") and reason in each for each in report.reasons), report.reasons
+    assert report.modules is not None
+    assert report.modules.fault is not None
+    assert report.modules.fault.module == module
+    assert not report.modules.disturbed
+    assert report.modules.points > 20
+    assert any(each.startswith(f"It starts in {module} (RMSNorm): ") for each in report.reasons)
+
+
+def test_in_bfloat16_what_is_right_is_as_precise_as_the_reference(tmp_path: Path, checkpoint: Path) -> None:
+    adapter = write_adapter(tmp_path / "llama", code=planted())
+    report = validate(adapter, checkpoint, batch_sizes=(3,), tokens=3, dtype="bfloat16")
+    assert report.passed, report.reasons
+    assert report.modules is not None
+    assert 0.5 < report.modules.ratio <= 1.2
+    assert report.modules.reference_error > 1e-3  # it did run in bfloat16
+    assert report.modules.divergence < 1e-2
 
 
 def test_an_adapter_whose_class_did_not_run_fails(tmp_path: Path, checkpoint: Path) -> None:

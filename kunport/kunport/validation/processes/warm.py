@@ -36,7 +36,12 @@ IMPORTS = {
     _ENGINE: ("torch", "transformers.modeling_utils", "vllm", "vllm.entrypoints.llm"),
 }
 # Modules whose processes import what another's do: forks of the same server.
-ALIKE = {"kunport.validation.throughput": _ENGINE}
+ALIKE = {
+    "kunport.validation.throughput": _ENGINE,
+    "kunport.validation.selftest.engine": _ENGINE,
+    "kunport.validation.modules.engine": _ENGINE,
+    "kunport.validation.modules.reference": _REFERENCE,
+}
 _TICK = 0.05  # seconds between looks at the forks
 _serving: dict[str, Server] = {}
 
