@@ -30,7 +30,7 @@ _PROJECTIONS = ("linear", "matmul", "addmm", "baddbmm", "embedding")
 _CHUNK = 4
 _TOKENS = 11
 _DIGITS = 9
-_LARGE = 2_000_000  # elements of a tensor, from which on heads are made few and narrow
+_LARGE = 20_000_000  # elements of a tensor, from which on heads are made few and narrow
 
 
 # An index: the first sequence and a few channels tell most that is not an operator's result from what is.
