@@ -22,7 +22,7 @@ def every(dtype: str, **config: int) -> list[dict[str, object]]:
 
 SMALL_TILES = {"rows": 16, "outputs": 16, "depth": 32, "band": 2}  # several of each in every direction
 
-# Sequences in parts of 16 keys, descriptors, and more tiles and blocks than one: what the table of a device may ask for,
+# Sequences in parts of 16 keys, tokens in parts of their heads, descriptors, and more tiles and blocks than one: what the table of a device may ask for,
 # or large sizes, and the defaults do not at the sizes of cases.
 TUNED = {
     "linear": every("float32", **SMALL_TILES),
@@ -36,6 +36,8 @@ TUNED = {
     "mamba1_scan": every("float32", elements=512),
     "short_convolution": every("float32", rows=4, block=16),
     "embed_tokens": every("float32", block=32),
+    "rotary_embedding": every("float32", parts=2),
+    "qk_norm_rope_cache_write": every("float32", parts=2),
     "paged_decode": [{"dtype": "float32", "shape": {}, "config": {"block": 16, "programs": 64, "part": 16}}],
     "paged_prefill": [
         {"dtype": "float32", "shape": {}, "config": {"block": 8, "rows": 16, "descriptors": True, "order": 1}}
