@@ -28,6 +28,9 @@ OPERATORS = {
     "mixing": "z.transpose(-1, -2).reshape(z.shape) if z.ndim > 1 else z",
 }
 SMALL = SOURCE.replace("depth: int = 3", "depth: int = 2")
+# As many heads as each has elements: shapes do not show that the two dimensions are exchanged.
+SQUARE = SMALL.replace("width: int = 32", "width: int = 36").replace("heads: int = 4", "heads: int = 6")
+QUERY = "q = self.q(x).view(b, t, -1, self.size)"
 TOKENS = torch.tensor([[3, 41, 5, 17, 58, 9, 26]])
 
 
@@ -117,3 +120,12 @@ def test_what_is_put_in_is_stated_or_named_or_does_nothing(operator, data):
     (plain, expected), (changed, found) = _read("", 0), _read(operator, edge)
     if found == expected:
         assert torch.allclose(_logits(changed), _logits(plain), rtol=1e-5, atol=1e-6)
+
+
+def test_an_exchange_of_dimensions_of_one_size_is_named(tmp_path):
+    assert QUERY in SQUARE
+    for name, source in (("plain", SQUARE), ("turned", SQUARE.replace(QUERY, f"{QUERY}.transpose(2, 3)"))):
+        path = tmp_path / f"{name}.py"
+        path.write_text(source)
+        (kind,) = read_facts(analyze(path).graph).kinds
+        assert ("transpose" in kind.facts["unexplained"].reason) == (name == "turned")

@@ -16,7 +16,7 @@ from kunport_codegen.recognition.index import number
 from kunport.variants.claims.attention import of_site
 from kunport.variants.claims.networks import of_mlps, of_routers, of_sums
 from kunport.variants.claims.products import of_products
-from kunport.variants.claims.views import inserts, rounds, scrambles, truncates
+from kunport.variants.claims.views import inserts, rounds, scrambles, swaps, truncates
 from kunport.variants.logits import logits
 from kunport.variants.model import TRANSPOSED, VIEWS, Layer, Model
 from kunport.variants.paths import sites
@@ -62,7 +62,8 @@ def _unclaimed(model: Model, layer: Layer | None) -> list[Node]:
 
 def _matters(model: Model, node: Node) -> bool:
     """Whether an operator has to be explained: all do but views, casts and what depends on sizes and masks alone."""
-    viewed = inserts(node) or (node.op in VIEWS and not scrambles(model, node) and not truncates(model, node))
+    moving = scrambles(model, node) or swaps(model, node) or truncates(model, node)
+    viewed = inserts(node) or (node.op in VIEWS and not moving)
     return node.op == "unknown" or not (node.op in _GIVEN or viewed or model.still(node.id))
 
 

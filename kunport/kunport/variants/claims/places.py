@@ -19,7 +19,7 @@ from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
 from kunport_codegen.recognition.rules import Array
 from kunport_codegen.recognition.spelling import spelled
 
-from kunport.variants.claims.views import scrambles
+from kunport.variants.claims.views import scrambles, swaps
 from kunport.variants.model import Model
 
 # Operators that move elements, or make a tensor that they are moved to. Numbers may also come through arithmetic
@@ -53,7 +53,7 @@ class Places:
 
 
 def _moves(model: Model, node: Node) -> bool:
-    return node.op in _MOVES or scrambles(model, node)
+    return node.op in _MOVES or scrambles(model, node) or swaps(model, node)
 
 
 def moved(model: Model, wanted: int, sources: Iterable[int], same: Mapping[int, int]) -> bool:

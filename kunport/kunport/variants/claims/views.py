@@ -33,6 +33,21 @@ def scrambles(model: Model, node: Node) -> bool:
     return known[node.id]
 
 
+def swaps(model: Model, node: Node) -> bool:
+    """Whether an operator exchanges dimensions of one size, more than one: the shape does not show that it did."""
+    if node.op not in _TRANSPOSING:
+        return False
+    source = model.index.producer(node.args[0])
+    shape = sizes(source)
+    if source is None or source.op == "parameter" or shape is None or shape != sizes(node):
+        return False
+    numbers = np.arange(math.prod(shape)).reshape(shape)
+    try:
+        return not np.array_equal(evaluate(model.index.nodes, node.id, {source.id: numbers}), numbers)
+    except UnevaluableError:
+        return True
+
+
 def inserts(node: Node) -> bool:
     """Whether an operator only adds dimensions of size one, as ``x[None]`` does."""
     if node.op != "getitem":
