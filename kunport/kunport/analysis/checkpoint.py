@@ -93,6 +93,8 @@ def read_header(path: Path) -> dict[str, StoredTensor]:
             its shape.
     """
     try:
+        if path.is_fifo():  # it would be waited for
+            raise KunportError(f"{path} is a pipe and not a file.", "Put the checkpoint's file there.")
         size = path.stat().st_size
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")

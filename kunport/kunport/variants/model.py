@@ -136,7 +136,10 @@ class Model:
         They are those of its value, of other scalars that it comes from, those on which it was decided that the line
         runs, and those that a decision was taken on and that the pattern ``switches`` finds.
         """
-        fields = {field for each in (value, *sources) if isinstance(each, Scalar) for field in fields_of(each.expr)}
+        scalars = [each for each in (value, *sources) if isinstance(each, Scalar)]
+        if isinstance(unwrap(value), int | float) and any(symbols_of(each.expr) for each in scalars):
+            return Fact(None, where, reason=f"{where}: it changes with the number of tokens that are given")
+        fields = {field for each in scalars for field in fields_of(each.expr)}
         fields.update(self.decided_at(where))
         if switches:
             fields.update(self._decided(switches))

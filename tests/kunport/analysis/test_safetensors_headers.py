@@ -1,6 +1,7 @@
 """Safetensors headers: what real files say, and what broken ones are called."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -202,3 +203,10 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("bytes") / "x.safetensors"
     path.write_bytes(content)
     assert "x.safetensors" in refusal(path)
+
+
+@pytest.mark.parametrize("name", [SINGLE, "weights.safetensors"])
+def test_a_pipe_is_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(KunportError):
+        read_checkpoint(tmp_path)

@@ -142,6 +142,24 @@ CHANGES = {
     "whole numbers": ("# embedded", "x = (x * 8).to(torch.int32).to(x.dtype)"),
     "tables in half": ("-1).to(x.dtype) for each", "-1).to(torch.bfloat16).to(x.dtype) for each"),
     "a norm in float16": ("x.float()", "x.to(torch.float16)"),
+    "half of a branch": ("x + self.attend(h, cos, sin)", "torch.add(x, self.attend(h, cos, sin), alpha=0.5)"),
+    "a write into a row": ("# normed", "h.select(-1, 0).fill_(0.0)"),
+    "a write into a part": ("# normed", "h.split(16, -1)[0].mul_(3)"),
+    "a write into a piece": ("# normed", "h.unbind(1)[0].zero_()"),
+    "a result put elsewhere": ("# normed", "torch.mul(h, 2.0, out=h)"),
+    "a function in place": ("# normed", "F.silu(h, inplace=True)"),
+    "a module in place": ("# normed", "nn.ReLU(inplace=True)(h)"),
+    "a scale by the length": ("self.size**-0.5", "t**-0.5"),
+    "an embedding by the length": ("# embedded", "x = x * tokens.shape[1] ** 0.5"),
+    "a hook": (
+        "self.down = nn",
+        "self.o.register_forward_hook(lambda module, given, made: made * 2)\n        self.down = nn",
+    ),
+    "another type for products": (
+        "for block in self.blocks:",
+        "for block in [torch.autocast('cpu'), *self.blocks][1:]:",
+    ),
+    "an embedding that is shortened": ("config.vocab, config.width)", "config.vocab, config.width, max_norm=1.0)"),
 }
 
 

@@ -5,6 +5,7 @@ The numbers are far beyond what models need: the hardest text decoder of Transfo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sized
 from typing import Any
 
@@ -54,6 +55,8 @@ def check_operator(name: str, operands: list[Any]) -> None:
             raise NotUnderstoodError(f"more than {ITEMS:,} items")
     elif name == "mod" and isinstance(left, str | bytes):
         _check_widths(str(left))
+        if re.search(r"%[^a-zA-Z%]*\*", str(left)):
+            raise NotUnderstoodError("a format whose width is an argument")
     if isinstance(left, int) and isinstance(right, int) and _bits(name, left, right) > BITS:
         raise NotUnderstoodError(f"a number of more than {BITS:,} bits")
 

@@ -9,7 +9,7 @@ from kunport_codegen.expression import Scalar, fields_of, symbols_of, unwrap
 from kunport_codegen.graph import DType, Ref
 
 from kunport.analysis.interpreter import formulas, limits, views
-from kunport.analysis.interpreter.operations import describe
+from kunport.analysis.interpreter.operations import describe, scalar_operator
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import DEVICE, TENSOR_MEMBERS
 from kunport.analysis.intrinsics.signatures import normalize
@@ -54,16 +54,35 @@ def operator(interpreter: Interpreter, name: str, args: tuple[Value, ...], kwarg
         return args[0] if in_place or op == "detach" else _copy(args[0])
     if op == "einsum" and not kwargs and (product := formulas.as_matmul(interpreter, args)) is not None:
         return product
+    if unwrap(kwargs.get("dropout_p")):
+        return unknown(interpreter, "dropout that stays on outside of training", *args)
+    if op == "embedding" and kwargs.get("max_norm") is not None:
+        return unknown(interpreter, "an embedding that shortens its weights while it reads them", *args)
+    out = kwargs.get("out")
+    in_place = in_place or unwrap(kwargs.get("inplace", False)) is True
     args, kwargs = normalize(op, tuple(map(_dtype, args)), {key: _dtype(each) for key, each in kwargs.items()})
+    if op in ("add", "sub") and "alpha" in kwargs:  # as what torch says it is: readers need not know it
+        args = (args[0], _scaled(interpreter, args[1], kwargs["alpha"]))
+        kwargs = {key: each for key, each in kwargs.items() if key != "alpha"}
     try:
         result = _emit(interpreter, op, args, kwargs)
     except ShapeError as error:
         return unknown(interpreter, error.reason, *args, *kwargs.values())
     if in_place:
         return write(interpreter, args[0], result)
-    if op in views.VIEWS and isinstance(result, Tensor) and isinstance(args[0], Tensor):
-        views.attach(result, op, args)
+    if isinstance(out, Tensor):
+        return write(interpreter, out, result)
+    if op in views.VIEWS or op in views.SHARING:
+        for each in result if isinstance(result, Results) else (result,):
+            if isinstance(each, Tensor) and isinstance(args[0], Tensor):
+                views.attach(each, op, args)
     return result
+
+
+def _scaled(interpreter: Interpreter, value: Value, factor: Value) -> Value:
+    if isinstance(value, Tensor | Unknown):
+        return operator(interpreter, "mul", (value, factor), {})
+    return scalar_operator(interpreter, "mul", value, factor)
 
 
 def _dtype(value: Value) -> Value:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
 
 VIEWS = {"getitem", "reshape", "transpose", "permute", "unsqueeze", "squeeze"}
+# Results that share memory as well, and through which nobody follows a write: one is said to be not understood.
+SHARING = {"select", "narrow", "split", "tensor_split", "chunk", "unbind", "diagonal", "unflatten", "flatten", "unfold"}
 
 
 def attach(result: Tensor, op: str, args: tuple[Value, ...]) -> None:
@@ -35,7 +37,7 @@ def _holds_tensor(index: Value) -> bool:
 
 def refresh(interpreter: Interpreter, cell: Tensor) -> None:
     view = cell.view
-    if view is None:
+    if view is None or view.op in SHARING:
         return
     refresh(interpreter, view.base)
     if view.version != view.base.version:

@@ -63,17 +63,18 @@ def _embedding_init(
     num_embeddings: Value,
     embedding_dim: Value,
     padding_idx: Value = None,
+    max_norm: Value = None,
     **options: Value,
 ) -> None:
     weight = parameter(interpreter, num_embeddings, embedding_dim, dtype=options.get("dtype"))
-    this.attributes.update(
-        num_embeddings=num_embeddings, embedding_dim=embedding_dim, padding_idx=padding_idx, weight=weight
-    )
+    this.attributes.update(num_embeddings=num_embeddings, embedding_dim=embedding_dim, padding_idx=padding_idx)
+    this.attributes.update(max_norm=max_norm, weight=weight)
 
 
 @member(embedding, "forward")
 def _embedding(interpreter: Interpreter, this: Instance, input: Value) -> Value:  # noqa: A002
-    return interpreter.operator("embedding", (input, this.attributes["weight"]), {})
+    options = {"max_norm": this.attributes["max_norm"]}
+    return interpreter.operator("embedding", (input, this.attributes["weight"]), options)
 
 
 def _normalization(name: str, op: str, default: float | None) -> None:
@@ -181,10 +182,10 @@ def _function_module(name: str, op: str, *parameters: str, **defaults: Any) -> N
     return cls
 
 
-for _name, _op in (("SiLU", "silu"), ("ReLU", "relu"), ("ReLU6", "relu6"), ("Sigmoid", "sigmoid"), ("Tanh", "tanh")):
+for _name, _op in (("Sigmoid", "sigmoid"), ("Tanh", "tanh"), ("LogSigmoid", "logsigmoid")):
     _function_module(_name, _op)
-for _name, _op in (("Mish", "mish"), ("Hardswish", "hardswish"), ("LogSigmoid", "logsigmoid")):
-    _function_module(_name, _op)
+for _name in ("SiLU", "ReLU", "ReLU6", "Mish", "Hardswish"):
+    _function_module(_name, _name.lower(), "inplace")
 _function_module("GELU", "gelu", "approximate")
 _function_module("Softmax", "softmax", "dim")
 _function_module("LogSoftmax", "log_softmax", "dim")

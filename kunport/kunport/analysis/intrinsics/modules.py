@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.intrinsics.registry import member, native, native_class
 from kunport.analysis.saved_buffers import is_table
 from kunport.analysis.values import Instance, State, Tensor, Value, is_subclass
@@ -135,7 +136,12 @@ def _itself(interpreter: Interpreter, this: Instance, *args: Value, **options: V
     return this
 
 
-@member(module, "extra_repr", "register_forward_hook", "register_forward_pre_hook", raw=True)
+@member(module, "register_forward_hook", "register_forward_pre_hook", raw=True)
+def _hooked(interpreter: Interpreter, this: Instance, *args: Value, **options: Value) -> None:
+    raise NotUnderstoodError("a hook, which may change what its module takes and gives")
+
+
+@member(module, "extra_repr", raw=True)
 @member(module, "_register_load_state_dict_pre_hook", "register_load_state_dict_pre_hook", raw=True)
 def _nothing(interpreter: Interpreter, this: Instance, *args: Value, **options: Value) -> None:
     return None

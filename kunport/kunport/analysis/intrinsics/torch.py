@@ -37,7 +37,7 @@ for _name in _FALSE:
 # Calls whose effect the graph does not have: initial weights, precision modes, checks, context managers.
 _NOTHING = (
     *("torch._check", "torch._check_is_size", "torch._assert", "torch.manual_seed", "torch.set_grad_enabled"),
-    *("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.device_context", "torch.cuda.device"),
+    *("torch.device_context", "torch.cuda.device"),
     *("torch._dynamo.mark_static_address", "torch._dynamo.graph_break", "torch.cuda.synchronize"),
     *("torch.set_float32_matmul_precision", "torch.autograd.profiler.record_function", "torch.cuda.nvtx.range"),
     *("torch.backends.cuda.sdp_kernel", "torch.nn.attention.sdpa_kernel", "torch.profiler.record_function"),
@@ -52,6 +52,13 @@ _INITIALIZERS = (
 for _module in ("torch.nn.init", "transformers.initialization"):
     for _name in _INITIALIZERS:
         NAMES[f"{_module}.{_name}"] = Native(_name, lambda interpreter, value, *args, **kwargs: value, raw=True)
+
+
+@native("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast", "torch.cuda.amp.autocast")
+def _autocast(interpreter: Interpreter, *args: Value, enabled: Value = True, **options: Value) -> None:
+    """Nothing where it is switched off, as around what has to stay in float32."""
+    if interpreter.truth(enabled) and False not in args:
+        raise NotUnderstoodError("autocast, which computes products in another type")
 
 
 def _made(name: str, *others: str) -> None:

@@ -15,6 +15,7 @@ def helper(x):
 
 # What a function does -> words of the reason.
 NOT_UNDERSTOOD = {
+    "y = '%*d' % (2 * 10**9, 3)": "a format whose width is an argument",
     "y = exotic.kernel(y)": "exotic",
     "y = torch.unheard_of(y)": "torch.unheard_of",
     "y = y.unheard_of()": "unheard_of",
