@@ -57,6 +57,6 @@ def test_the_same_model_gives_the_same_bytes(adapters: Path, tmp_path: Path) -> 
         # In a process of its own, where sets have another order.
         run("kunport", "generate", "adapters", model, "--output", tmp_path, PYTHONHASHSEED="7")
         again = tmp_path / model
-        assert {path.name: path.read_bytes() for path in again.iterdir()} == {
-            path.name: path.read_bytes() for path in (adapters / model).iterdir()
+        assert {path.name: path.read_bytes() for path in again.rglob("*") if path.is_file()} == {
+            path.name: path.read_bytes() for path in (adapters / model).rglob("*") if path.is_file()
         }
