@@ -37,7 +37,7 @@ def _attention(index: Index, node: Node) -> Attention | None:
     output, heads_first, tail = combined_heads(index, node)
     covered = [node, *tail, *query.covered, *key.covered, *value.covered]
     nodes = index.exclusive((*covered, *mask.covered), output)
-    if not {each.id for each in covered} <= nodes:
+    if not {each.id for each in covered} <= nodes or unwrap(heads[2]) == 0:
         return None
     return Attention(
         query=query.tensor.id,

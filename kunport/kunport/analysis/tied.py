@@ -46,7 +46,9 @@ def _declared(interpreter: Interpreter, model: Instance) -> dict[str, str]:
             return {}
     except NotUnderstoodError as problem:
         raise KunportError(f"Whether weights are tied is not known: {problem}.", "Check the configuration.") from None
-    return keys if isinstance(keys, dict) else dict.fromkeys(keys, _input_embeddings(interpreter, model))
+    if isinstance(keys, dict):
+        return keys
+    return dict.fromkeys((each for each in keys if isinstance(each, str)), _input_embeddings(interpreter, model))
 
 
 def _input_embeddings(interpreter: Interpreter, model: Instance) -> str:

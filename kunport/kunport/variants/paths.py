@@ -79,6 +79,8 @@ def projection(model: Model, node: Node) -> Projection | None:
         return None
     if node.op in ("addmm", "baddbmm", "linear"):
         position = 2 if node.op != "linear" else 1
+        if len(node.args) <= position:
+            return None
         path = model.parameter(node.args[position]) or _computed_weight(model, node.args[position])
         bias = node.op != "linear" or (len(node.args) > 2 and node.args[2] is not None) or adds_bias(model, node)
     else:

@@ -130,6 +130,14 @@ def test_what_the_body_of_a_configuration_class_says(ending, base, body, value):
     assert ending(first, fields=own).problem == ""
 
 
+def test_a_default_that_a_configuration_class_cannot_have(ending):
+    first = (
+        "class CaseConfig:\n    def __init__(self, vocab_size=1j, **kwargs):\n        self.vocab_size = vocab_size\n"
+    )
+    own = {"auto_map": {**FIELDS["auto_map"], "AutoConfig": "modeling_case.CaseConfig"}}
+    assert ending(first, fields=own).problem == ""
+
+
 def test_a_module_that_calls_itself_for_each_of_its_parts(ending, tmp_path):
     first = """class Tree(nn.Module):
     def __init__(self, width):

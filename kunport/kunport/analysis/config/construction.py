@@ -33,8 +33,8 @@ def construct(interpreter: Interpreter, cls: SourceClass, fields: dict[str, Any]
     """
     _prepare(interpreter, cls)
     config = Instance(cls)
-    initializer = class_member(interpreter, cls.mro, "__init__")
     try:
+        initializer = class_member(interpreter, cls.mro, "__init__")
         if initializer is MISSING:  # a dataclass of custom code, which config.json holds more than the fields of
             own = {name: fields[name] for name in record_fields(cls) if name in fields}
             made: Instance = interpreter.instantiate(cls, [], copy.deepcopy(own))

@@ -64,6 +64,10 @@ def load_config(target: Target) -> dict[str, Any]:
             f"{target.config_class} refuses the configuration: {problem.message.rstrip('.') or problem.name}.",
             "Correct it in config.json.",
         ) from problem
+    except NotUnderstoodError as problem:  # outside of the constructor, whose fields would be opaque
+        raise KunportError(
+            f"{target.config_class} is not understood: {problem}.", "Write its fields in a way that can be read."
+        ) from problem
 
 
 def _config_class(name: str, file: Path, root: Path) -> tuple[Interpreter, SourceClass]:

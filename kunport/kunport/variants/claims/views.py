@@ -18,6 +18,7 @@ from kunport.variants.model import TRANSPOSED, VIEWS, Model
 _TRANSPOSING = frozenset(TRANSPOSED) - {"to", "reshape", "unsqueeze"}
 _HALF, _WHOLE = ("float16", "bfloat16", "float8"), ("int", "uint")
 _SHAPING = frozenset(("reshape", "view", "flatten", "unflatten"))
+_MOST = 1 << 24  # elements that are followed; where there are more, a view that could move them is taken to do so
 
 
 def scrambles(model: Model, node: Node) -> bool:
@@ -41,6 +42,8 @@ def swaps(model: Model, node: Node) -> bool:
     shape = sizes(source)
     if source is None or source.op == "parameter" or shape is None or shape != sizes(node):
         return False
+    if math.prod(shape) > _MOST:
+        return True
     numbers = np.arange(math.prod(shape)).reshape(shape)
     try:
         return not np.array_equal(evaluate(model.index.nodes, node.id, {source.id: numbers}), numbers)
@@ -69,7 +72,7 @@ def truncates(model: Model, node: Node) -> bool:
 
 
 def _narrows(model: Model, node: Node, kinds: tuple[str, ...]) -> bool:
-    if node.op != "to" or node.dtype is None or not node.dtype.name.startswith(kinds):
+    if node.op != "to" or node.dtype is None or not str(node.dtype.name).startswith(kinds):
         return False
     source = model.index.producer(node.args[0])
     kind = source.dtype.name if source is not None and source.dtype is not None else ""
@@ -77,7 +80,7 @@ def _narrows(model: Model, node: Node, kinds: tuple[str, ...]) -> bool:
 
 
 def _floats(kind: str) -> bool:
-    return kind.startswith(("model", "float", "bfloat"))
+    return str(kind).startswith(("model", "float", "bfloat"))
 
 
 def _scrambles(model: Model, node: Node) -> bool:
@@ -90,6 +93,8 @@ def _scrambles(model: Model, node: Node) -> bool:
     shape = sizes(source)
     if source is None or shape is None:
         return False
+    if math.prod(shape) > _MOST:
+        return turned
     numbers = np.arange(math.prod(shape))
     orders = [numbers.reshape(shape)]
     if source.id in _heads(model) and len(shape) == 4:
