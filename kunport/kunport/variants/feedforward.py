@@ -12,7 +12,8 @@ from kunport_codegen.recognition.index import is_cast
 
 from kunport.variants.fact import Fact
 from kunport.variants.model import Layer
-from kunport.variants.paths import Projection, projection, sites, walk_back, walk_on
+from kunport.variants.paths import sites, walk_back, walk_on
+from kunport.variants.projections import Projection, projection
 from kunport.variants.stream import stream
 
 

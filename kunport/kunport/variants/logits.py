@@ -9,7 +9,7 @@ from kunport_codegen.facts import Number
 from kunport_codegen.graph import Location, Node, Ref, refs
 
 from kunport.variants.model import VIEWS, Model
-from kunport.variants.paths import Projection, projection
+from kunport.variants.projections import Projection, projection
 from kunport.variants.stream import scaled
 
 _UNCHANGED = frozenset(("to", "float", "getitem", "reshape", "flatten", "item", "transpose", "permute", "dropout"))

@@ -17,7 +17,7 @@ from kunport_codegen.recognition.index import combine, number
 
 from kunport.variants.entry import entry
 from kunport.variants.model import Layer, Model
-from kunport.variants.paths import projection
+from kunport.variants.projections import projection
 
 _UNCHANGED = frozenset(("to", "type_as", "reshape", "dropout", "item", "squeeze", "unsqueeze"))
 

@@ -6,7 +6,8 @@ that reads the combined heads.
 
 from __future__ import annotations
 
-from kunport.variants.paths import Site, bias_sources
+from kunport.variants.paths import Site
+from kunport.variants.projections import bias_sources
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "attention.bias"

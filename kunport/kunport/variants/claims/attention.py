@@ -14,7 +14,8 @@ from kunport.variants.claims.places import Places, follow, moved
 from kunport.variants.claims.products import of_gate, of_parameters, of_products
 from kunport.variants.gates import gate_of
 from kunport.variants.model import Model
-from kunport.variants.paths import Projection, Site, Way
+from kunport.variants.paths import Site, Way
+from kunport.variants.projections import Projection
 from kunport.variants.rotations import shared
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from kunport.variants.gates import Gate
 from kunport.variants.model import Layer, Model
-from kunport.variants.paths import Projection, adds_bias, projections_of
+from kunport.variants.paths import projections_of
+from kunport.variants.projections import Projection, adds_bias
 
 
 def of_products(model: Model, projections: Iterable[Projection]) -> Iterator[int]:

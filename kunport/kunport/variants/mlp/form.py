@@ -14,7 +14,7 @@ from kunport.variants.claims import applies_parameter, unexplained
 from kunport.variants.fact import depending
 from kunport.variants.feedforward import MLP, hidden_mlp, mlps
 from kunport.variants.model import Layer
-from kunport.variants.paths import bias_sources
+from kunport.variants.projections import bias_sources
 from kunport.variants.variant import ABSENT, Example, Found, Variant
 
 KEYS = {
