@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MANIFEST = "adapter.json"
 GENERATED = ".generated"  # the files as they were generated: what edits are told apart by
-REPORTS = ("report.html", "report.json")  # evidence for the adapter beside them, which goes when it goes
-BY_PRODUCTS = ("__pycache__", ".pytest_cache")  # folders that Python and its tests leave behind
+_REPORTS = ("report.html", "report.json")  # evidence for the adapter beside them, which goes when it goes
+_BY_PRODUCTS = ("__pycache__", ".pytest_cache")  # folders that Python and its tests leave behind
 
 
 def folder_for(analysis: Analysis, output: Path) -> Path:
@@ -55,11 +55,10 @@ def write_adapter(files: Mapping[str, str], folder: Path) -> Path:
 def write_files(files: Mapping[str, str], folder: Path) -> None:
     """Write an adapter's files into a folder, and beside them as what was generated."""
     for name, text in files.items():
-        for path in (folder / name, folder / GENERATED / name):
+        places = [folder / name, folder / GENERATED / name] if name != MANIFEST else [folder / name]
+        for path in places:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if name != MANIFEST:
-                path.write_text(text, encoding="utf-8")
-    (folder / MANIFEST).write_text(_sealed(files[MANIFEST]), encoding="utf-8")
+            path.write_text(_sealed(text) if name == MANIFEST else text, encoding="utf-8")
 
 
 def removed_files(folder: Path) -> list[str]:
@@ -99,13 +98,18 @@ def check_replaceable(folder: Path) -> None:
         )
 
 
+def lasting_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The files of a folder by name, without those that go or come with an adapter: reports, what was generated."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if path.is_file() and name.as_posix() not in _REPORTS and not {GENERATED, *_BY_PRODUCTS} & set(name.parts):
+            yield name.as_posix(), path
+
+
 def changed_files(folder: Path) -> Iterator[str]:
     """Files of the folder that are not as they were generated."""
     generated = _digests(folder / MANIFEST) if holds_adapter(folder) else {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if not path.is_file() or name in REPORTS or {GENERATED, *BY_PRODUCTS} & set(path.relative_to(folder).parts):
-            continue
+    for name, path in lasting_files(folder):
         if name == MANIFEST:
             if not generated:
                 yield name

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kunport.adapter_folder import (
-    BY_PRODUCTS,
     GENERATED,
     MANIFEST,
-    REPORTS,
     changed_files,
     generated_texts,
     holds_adapter,
+    lasting_files,
     removed_files,
     write_adapter,
     write_files,
@@ -74,10 +73,8 @@ def merge_adapter(files: Mapping[str, str], folder: Path) -> Merge:
         )
     merged, conflicts = _merge_all(before, folder, files)
     with replaced_folder(folder) as new:
-        for path in folder.rglob("*"):
-            name = path.relative_to(folder)
-            known = name.as_posix() in before or name.as_posix() in files or name.as_posix() in REPORTS
-            if path.is_file() and not known and not {GENERATED, *BY_PRODUCTS} & set(name.parts):
+        for name, path in lasting_files(folder):
+            if name not in before and name not in files:
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, new / name)
         write_files(files, new)

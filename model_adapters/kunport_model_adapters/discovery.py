@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from kunport_model_adapters.errors import AdapterError
 from kunport_model_adapters.manifest import MANIFEST, Manifest, read_manifest
-from kunport_model_adapters.registry import VARIABLE
+from kunport_model_adapters.registry import SHIPPED_VARIABLE, VARIABLE
 
 SHIPPED = Path(__file__).with_name("shipped")
 
@@ -51,6 +52,28 @@ def shipped_adapters() -> list[Adapter]:
         Adapter(folder, read_manifest(folder))
         for folder in sorted(manifest.parent for manifest in SHIPPED.glob(f"*/{MANIFEST}"))
     ]
+
+
+def shipped_choices(
+    named: Collection[str], choice: str, is_native: Callable[[str], bool]
+) -> Iterator[tuple[Adapter, str]]:
+    """Each shipped adapter, and why it does not serve; "" where it does.
+
+    Args:
+        named: architectures that the search path has adapters for.
+        choice: one of `kunport_model_adapters.registry.SHIPPED_CHOICES`.
+        is_native: whether vLLM has a class of its own for an architecture.
+    """
+    for adapter in shipped_adapters():
+        architecture = adapter.manifest.architecture
+        if architecture in named:
+            yield adapter, f"{VARIABLE} names another"
+        elif choice == "none":
+            yield adapter, f"neither KUNPORT_DEVICE nor {SHIPPED_VARIABLE} is set"
+        elif choice == "new" and is_native(architecture):
+            yield adapter, "vLLM has a class of its own"
+        else:
+            yield adapter, ""
 
 
 def _adapter_folders(entry: Path) -> list[Path]:

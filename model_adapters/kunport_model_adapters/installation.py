@@ -20,7 +20,7 @@ from vllm import ModelRegistry
 from vllm.logger import init_logger
 from vllm.model_executor.models.registry import _LazyRegisteredModel, _ModelInfo
 
-from kunport_model_adapters.discovery import Adapter, find_adapters, shipped_adapters
+from kunport_model_adapters.discovery import Adapter, find_adapters, shipped_choices
 
 PACKAGE = "kunport_adapters"
 
@@ -60,12 +60,7 @@ def install_all(path: str, shipped: str = "none") -> list[Adapter]:
     adapters = find_adapters(path)
     if shipped != "none":
         named = {adapter.manifest.architecture for adapter in adapters}
-        adapters += [
-            adapter
-            for adapter in shipped_adapters()
-            if adapter.manifest.architecture not in named
-            and (shipped == "all" or not is_native(adapter.manifest.architecture))
-        ]
+        adapters += [adapter for adapter, reason in shipped_choices(named, shipped, is_native) if not reason]
     for adapter in adapters:
         install(adapter)
     return adapters

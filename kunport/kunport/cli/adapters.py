@@ -71,26 +71,17 @@ def run(options: argparse.Namespace) -> int:
 
 def _rows() -> Iterator[Row]:
     """The adapters of the search path, then the shipped ones."""
-    from kunport_model_adapters.discovery import find_adapters, shipped_adapters
-    from kunport_model_adapters.registry import SHIPPED_VARIABLE, VARIABLE, shipped_choice
+    from kunport_model_adapters.discovery import find_adapters, shipped_choices
+    from kunport_model_adapters.registry import VARIABLE, shipped_choice
 
     from kunport.native_architectures import native_architectures
 
     native = native_architectures()
     named = find_adapters(os.environ.get(VARIABLE, ""))
-    architectures = {adapter.manifest.architecture for adapter in named}
     for adapter in named:
         yield _row(adapter, str(adapter.folder), native, "")
-    choice = shipped_choice()
-    for adapter in shipped_adapters():
-        architecture = adapter.manifest.architecture
-        reason = ""
-        if architecture in architectures:
-            reason = f"{VARIABLE} names another"
-        elif choice == "none":
-            reason = f"neither KUNPORT_DEVICE nor {SHIPPED_VARIABLE} is set"
-        elif choice == "new" and native is not None and architecture in native:
-            reason = "vLLM has a class of its own"
+    architectures = {adapter.manifest.architecture for adapter in named}
+    for adapter, reason in shipped_choices(architectures, shipped_choice(), (native or frozenset()).__contains__):
         yield _row(adapter, "shipped", native, reason)
 
 

@@ -7,13 +7,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kunport.cli.arguments import Verbs
 from kunport.cli.ops import runtime_errors
 from kunport.cli.terminal import say
-from kunport.profiling.page import page
-from kunport.profiling.summary import Row, by_layer, by_operator
-from kunport.profiling.trace import trace
+
+if TYPE_CHECKING:
+    from kunport.profiling.summary import Row
 
 _LAYERS = 20  # printed; the page and JSON have all
 
@@ -35,6 +36,10 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
 
 def run(options: argparse.Namespace) -> int:
     """Print the tables, and write what is asked for."""
+    from kunport.profiling.page import page
+    from kunport.profiling.summary import by_layer, by_operator
+    from kunport.profiling.trace import trace
+
     with runtime_errors():
         from kunport_runtime.operators.profile_files import read_profiles
 

