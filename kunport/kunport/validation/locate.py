@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,10 @@ from kunport.validation.modules.engine import RECORDING
 from kunport.validation.plan import Plan
 from kunport.validation.processes.environment import (
     engine_environment,
-    own_modules,
     reference_environment,
     threads_per_process,
 )
-from kunport.validation.processes.supervisor import OnStage, Supervised
+from kunport.validation.processes.supervisor import OnStage, follow_module
 from kunport.validation.report import Fault, Modules
 
 _BYTES = 512 << 20  # of a recording
@@ -27,8 +25,9 @@ def locate(plan: Plan, work: Path, *, stage_seconds: float, on_stage: OnStage) -
     adapter = None if plan.adapter is None else plan.adapter.folder
     file = None if plan.adapter is None else str(plan.adapter.folder / plan.adapter.manifest.file)
     job = plan.engine_job(work) | {"keep": _kept(plan)}
+    how: Any = {"work": work, "stage_seconds": stage_seconds, "on_stage": on_stage}
     engine = engine_environment(adapter, threads_per_process(1))
-    recorded = _follow("engine", engine, job, work, stage_seconds, on_stage)
+    recorded = follow_module("engine", job, module="modules.engine", environment=engine, **how).facts
     if "record modules" not in recorded:
         return None
     job = plan.job(work) | {
@@ -37,7 +36,8 @@ def locate(plan: Plan, work: Path, *, stage_seconds: float, on_stage: OnStage) -
         "recordings": {"compare modules": (str(work / RECORDING), file)},
     }
     reference = reference_environment(threads_per_process(1))
-    judged = _follow("reference", reference, job, work, stage_seconds, on_stage).get("compare modules")
+    outcome = follow_module("reference", job, module="modules.reference", environment=reference, **how)
+    judged = outcome.facts.get("compare modules")
     if judged is None:
         return None
     found = judged["modules"]
@@ -45,21 +45,6 @@ def locate(plan: Plan, work: Path, *, stage_seconds: float, on_stage: OnStage) -
     modules = Modules(**found, fault=None if fault is None else Fault(**fault))
     modules.disturbed = recorded["record modules"]["disturbed"]
     return modules
-
-
-def _follow(
-    name: str, environment: dict[str, str], job: Any, work: Path, stage_seconds: float, on_stage: OnStage
-) -> dict[str, dict[str, Any]]:
-    with Supervised(
-        name,
-        [sys.executable, "-m", f"kunport.validation.modules.{name}"],
-        environment=own_modules(environment, work / f"modules-{name}"),
-        log=work / f"modules-{name}.log",
-        stage_seconds=stage_seconds,
-        on_stage=on_stage,
-    ) as process:
-        process.send(job)
-        return process.follow().facts
 
 
 def _kept(plan: Plan) -> int:

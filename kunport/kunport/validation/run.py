@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +10,10 @@ from typing import Any
 
 from kunport.validation.processes.environment import (
     engine_environment,
-    own_modules,
     reference_environment,
     threads_per_process,
 )
-from kunport.validation.processes.supervisor import OnStage, Outcome, Supervised
+from kunport.validation.processes.supervisor import OnStage, Outcome, follow_module
 
 
 def run_both(
@@ -35,14 +33,9 @@ def run_both(
     stop = threading.Event()
 
     def follow(name: str, environment: Mapping[str, str], job: Mapping[str, Any]) -> Outcome:
-        command = [sys.executable, "-m", f"kunport.validation.{name}"]
-        log = logs / f"{name}.log"
-        environment = own_modules(environment, logs / f"{name}-modules")
-        with Supervised(
-            name, command, environment=environment, log=log, stage_seconds=stage_seconds, on_stage=on_stage, stop=stop
-        ) as process:
-            process.send(job)
-            outcome = process.follow()
+        outcome = follow_module(
+            name, job, environment=environment, work=logs, stage_seconds=stage_seconds, on_stage=on_stage, stop=stop
+        )
         if not outcome.complete and (name == "reference" or outcome.refusal is not None):
             stop.set()
         return outcome

@@ -23,13 +23,13 @@ WINDOW = "per_layer_sliding_window"
 @kind
 def attention_scale(source: Source) -> Place:
     """The scores are scaled twice."""
-    return _changed(source, "scale", "s * s")
+    return _changed(source, "scale", "x * x")
 
 
 @kind
 def window_off_by_one(source: Source) -> Place:
     """A query sees one key more than its window holds."""
-    return _changed(source, WINDOW, "s if s is None else s + 1")
+    return _changed(source, WINDOW, "x if x is None else x + 1")
 
 
 @kind
@@ -69,7 +69,7 @@ def attention_softcap_missing(source: Source) -> Place:
 @kind
 def attention_softcap_halved(source: Source) -> Place:
     """The scores are capped at half the value."""
-    return _changed(source, "logits_soft_cap", "s / 2")
+    return _changed(source, "logits_soft_cap", "x / 2")
 
 
 @kind
@@ -87,7 +87,7 @@ def alibi_missing(source: Source) -> Place:
 @kind
 def alibi_halved(source: Source) -> Place:
     """The distance of a key counts half."""
-    return _changed(source, "alibi_slopes", "[x / 2 for x in s]")
+    return _changed(source, "alibi_slopes", "[slope / 2 for slope in x]")
 
 
 @kind
@@ -119,14 +119,8 @@ def value_scale_missing(source: Source) -> Place:
 
 
 def _changed(source: Source, name: str, formula: str) -> Place:
-    attention = source.one("Attention", having=name)
-    keyword = attention.keyword(name)
-    assert keyword is not None
-    keyword.value = expression(formula, s=keyword.value)
-    return attention.place
+    return source.one("Attention", having=name).change(name, formula)
 
 
 def _dropped(source: Source, name: str) -> Place:
-    attention = source.one("Attention", having=name)
-    attention.drop(name)
-    return attention.place
+    return source.one("Attention", having=name).drop(name)

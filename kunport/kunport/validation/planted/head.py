@@ -45,6 +45,4 @@ def _tie(source: Source, condition: str, *, wanted: bool) -> Place:
 
 
 def _dropped(source: Source, name: str) -> Place:
-    processor = source.one("LogitsProcessor", having=name)
-    processor.drop(name)
-    return processor.place
+    return source.one("LogitsProcessor", having=name).drop(name)

@@ -23,9 +23,7 @@ NORMS = ("RMSNorm", "GemmaRMSNorm", "LayerNorm")
 @kind
 def epsilon(source: Source) -> Place:
     """A norm of the layers adds a hundred times the epsilon."""
-    norm = source.one(*NORMS, having="eps")
-    _larger(norm.keyword("eps"))
-    return norm.place
+    return source.one(*NORMS, having="eps").change("eps", "100 * x")
 
 
 @kind
@@ -34,8 +32,7 @@ def final_norm_epsilon(source: Source) -> Place:
     norm = source.one(*NORMS, having="eps", last=True)
     if norm.owner is not source.model():
         raise NotApplicableError("there is no norm after the layers")
-    _larger(norm.keyword("eps"))
-    return norm.place
+    return norm.change("eps", "100 * x")
 
 
 @kind
@@ -135,11 +132,6 @@ def norm_weight_not_loaded(source: Source) -> Place:
     load = method(source.root, "load_weights")
     load.body[0:0] = ast.parse(f"weights = ((n, w) for n, w in weights if '{norm.attribute}.weight' not in n)").body
     return norm.place
-
-
-def _larger(keyword: ast.keyword | None) -> None:
-    assert keyword is not None
-    keyword.value = expression("100 * value", value=keyword.value)
 
 
 def _without_call(source: Source, attribute: str) -> Place:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 
 from kunport.validation.planted.kinds import kind
-from kunport.validation.planted.source import Built, NotApplicableError, Place, Source, expression, is_self, method
+from kunport.validation.planted.source import NotApplicableError, Place, Source, expression, is_self, method
 
 
 @kind
 def rope_base(source: Source) -> Place:
     """The base of the frequencies is twice what it should be."""
-    return _with(source, "{**p, 'rope_theta': 2 * p['rope_theta']}")
+    return _with(source, "{**x, 'rope_theta': 2 * x['rope_theta']}")
 
 
 @kind
@@ -28,7 +28,7 @@ def rope_pairing(source: Source) -> Place:
 @kind
 def rope_dimensions(source: Source) -> Place:
     """Half as many elements are rotated."""
-    return _with(source, "{**p, 'partial_rotary_factor': 0.5 * p.get('partial_rotary_factor', 1.0)}")
+    return _with(source, "{**x, 'partial_rotary_factor': 0.5 * x.get('partial_rotary_factor', 1.0)}")
 
 
 @kind
@@ -38,7 +38,7 @@ def rope_scaling_missing(source: Source) -> Place:
     kinds = {each.get("rope_type") for each in (parameters, *parameters.values()) if isinstance(each, dict)}
     if not kinds - {None, "default"}:
         raise NotApplicableError("its frequencies are not scaled")
-    return _with(source, "{**p, 'rope_type': 'default'}")
+    return _with(source, "{**x, 'rope_type': 'default'}")
 
 
 @kind
@@ -59,8 +59,4 @@ def key_not_rotated(source: Source) -> Place:
 
 
 def _with(source: Source, parameters: str) -> Place:
-    rope: Built = source.one("get_rope", having="rope_parameters")
-    keyword = rope.keyword("rope_parameters")
-    assert keyword is not None
-    keyword.value = expression(parameters, p=keyword.value)
-    return rope.place
+    return source.one("get_rope", having="rope_parameters").change("rope_parameters", parameters)

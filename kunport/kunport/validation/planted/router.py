@@ -132,17 +132,15 @@ def _experts(source: Source) -> Built:
 
 
 def _changed(source: Source, name: str, formula: str) -> Place:
-    experts = _experts(source)
-    keyword = experts.keyword(name)
-    if keyword is None:
-        raise NotApplicableError(f"its experts take no {name}")
-    keyword.value = expression(formula, x=keyword.value)
-    return experts.place
+    return _experts_with(source, name).change(name, formula)
 
 
 def _dropped(source: Source, name: str) -> Place:
+    return _experts_with(source, name).drop(name)
+
+
+def _experts_with(source: Source, name: str) -> Built:
     experts = _experts(source)
     if experts.keyword(name) is None:
         raise NotApplicableError(f"its experts take no {name}")
-    experts.drop(name)
-    return experts.place
+    return experts

@@ -42,8 +42,17 @@ class Built:
     def keyword(self, name: str) -> ast.keyword | None:
         return next((keyword for keyword in self.call.keywords if keyword.arg == name), None)
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str) -> Place:
+        """Build it without a keyword."""
         self.call.keywords = [keyword for keyword in self.call.keywords if keyword.arg != name]
+        return self.place
+
+    def change(self, name: str, formula: str) -> Place:
+        """Build it with a keyword that it has changed: ``x`` in the formula is the value."""
+        keyword = self.keyword(name)
+        assert keyword is not None
+        keyword.value = expression(formula, x=keyword.value)
+        return self.place
 
 
 class Source:

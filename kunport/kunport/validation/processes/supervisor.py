@@ -7,6 +7,7 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import IO, Any
 
 from kunport.errors import KunportError
 from kunport.validation import report
+from kunport.validation.processes.environment import own_modules
 from kunport.validation.processes.warm import Fork, is_warm
 from kunport.validation.report import Stage
 
@@ -205,3 +207,32 @@ def _oom_kills() -> int:
             continue
         count += sum(int(line.split()[1]) for line in lines if line.split()[0] == key)
     return count
+
+
+def follow_module(
+    name: str,
+    job: Any,
+    *,
+    environment: Mapping[str, str],
+    work: Path,
+    stage_seconds: float,
+    on_stage: OnStage,
+    module: str = "",
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """Give a job to a process that runs a module of `kunport.validation`, and follow it to its end: see `Supervised`.
+
+    The module is called ``name`` as the process is, unless it is named; its log and modules of its own lie in ``work``.
+    """
+    module = module or name
+    with Supervised(
+        name,
+        [sys.executable, "-m", f"kunport.validation.{module}"],
+        environment=own_modules(environment, work / f"{module}-modules"),
+        log=work / f"{module}.log",
+        stage_seconds=stage_seconds,
+        on_stage=on_stage,
+        stop=stop,
+    ) as process:
+        process.send(job)
+        return process.follow()

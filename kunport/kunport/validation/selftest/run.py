@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,10 @@ from kunport.validation.plan import Plan, make_plan
 from kunport.validation.planted import NotApplicableError, Place, Source, kinds
 from kunport.validation.processes.environment import (
     engine_environment,
-    own_modules,
     reference_environment,
     threads_per_process,
 )
-from kunport.validation.processes.supervisor import Outcome, Supervised
+from kunport.validation.processes.supervisor import Outcome, follow_module
 from kunport.validation.processes.warm import warm
 from kunport.validation.selftest.table import Row, Table
 
@@ -150,16 +148,9 @@ def _reference(plan: Plan, recorded: Mapping[str, tuple[Path, Path]], dtype: str
 
 
 def _follow(name: str, environment: Mapping[str, str], job: Any, work: Path) -> Outcome:
-    with Supervised(
-        name,
-        [sys.executable, "-m", f"kunport.validation.{name}"],
-        environment=own_modules(environment, work / f"{name}-modules"),
-        log=work / f"{name}.log",
-        stage_seconds=_STAGE_SECONDS,
-        on_stage=lambda stage: None,
-    ) as process:
-        process.send(job)
-        return process.follow()
+    return follow_module(
+        name, job, environment=environment, work=work, stage_seconds=_STAGE_SECONDS, on_stage=lambda stage: None
+    )
 
 
 def _row(family: str, name: str, place: Place | None, engine: Outcome, reference: Outcome) -> Row:
