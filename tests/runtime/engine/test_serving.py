@@ -1,12 +1,7 @@
 """vLLM on kunport's platform: what it answers, by whose operators, with whose memory."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from running_scenarios import run_scenarios
 
 import kunport
 
@@ -27,16 +22,6 @@ SCENARIOS = (
     "parallel",
     "nodes",
 )
-ENVIRONMENT = {
-    "KUNPORT_DEVICE": "cpu",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_LOGGING_LEVEL": "WARNING",
-    "VLLM_NO_USAGE_STATS": "1",
-    "TORCHDYNAMO_DISABLE": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-}
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +29,7 @@ def found(tmp_path_factory, untraced):
     """What each scenario found, by its name."""
     folder = tmp_path_factory.mktemp("serving")
     checkpoint = kunport.tiny("llama", folder / "llama")
-    command = [sys.executable, str(Path(__file__).with_name("scenarios.py")), str(checkpoint), str(folder), *SCENARIOS]
-    traced = {"KUNPORT_TEST_TRACED": os.environ.get("COVERAGE_PROCESS_START", "")}
-    subprocess.run(command, check=True, env=untraced | ENVIRONMENT | traced, cwd=folder)
-    return {name: json.loads((folder / f"{name}.json").read_text()) for name in SCENARIOS}
+    return run_scenarios(SCENARIOS, checkpoint, folder, untraced)
 
 
 def tokens(answers):

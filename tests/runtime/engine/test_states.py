@@ -1,29 +1,14 @@
 """A model with recurrent layers and attention, served by kunport's layers over vLLM's state cache."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from kunport_model_adapters.discovery import VARIABLE
+from running_scenarios import run_scenarios
 
 import kunport
 
 pytestmark = pytest.mark.engine
 
 SCENARIOS = ("reference", "plain", "pieces")
-ENVIRONMENT = {
-    "KUNPORT_DEVICE": "cpu",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_LOGGING_LEVEL": "WARNING",
-    "VLLM_NO_USAGE_STATS": "1",
-    "TORCHDYNAMO_DISABLE": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-}
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +17,7 @@ def found(tmp_path_factory, untraced):
     folder = tmp_path_factory.mktemp("states")
     checkpoint = kunport.tiny("bamba", folder / "bamba")
     adapter = kunport.generate_adapter(kunport.analyze(str(checkpoint)), folder / "adapters")
-    command = [sys.executable, str(Path(__file__).with_name("scenarios.py")), str(checkpoint), str(folder), *SCENARIOS]
-    own = {VARIABLE: str(adapter.parent), "KUNPORT_TEST_TRACED": os.environ.get("COVERAGE_PROCESS_START", "")}
-    subprocess.run(command, check=True, env=untraced | ENVIRONMENT | own, cwd=folder)
-    return {name: json.loads((folder / f"{name}.json").read_text()) for name in SCENARIOS}
+    return run_scenarios(SCENARIOS, checkpoint, folder, untraced, **{VARIABLE: str(adapter.parent)})
 
 
 def check(answers, expected):

@@ -67,8 +67,7 @@ class ShortConvolution(StateLayer):
                 f"{self.prefix}.weight has {len(self._arrived)} of its {self.parts} parts.",
                 "Load a checkpoint that has them all.",
             )
-        x = x.contiguous()
-        return self.run(torch.empty_like(x), x=x, weight=self.weight.squeeze(1), bias=self.bias)
+        return self.run(x, x=x, weight=self.weight.squeeze(1), bias=self.bias)
 
 
 class TokenShift(StateLayer):
@@ -81,10 +80,12 @@ class TokenShift(StateLayer):
 
     operators = ("short_convolution",)
     constants: ClassVar[frozenset[str]] = frozenset(("weight",))
+    weight: Tensor
 
     def __init__(self, channels: int, *, prefix: str = "") -> None:
         super().__init__(self.states(channels), prefix)
-        self.channels = channels
+        weight = torch.tensor([1.0, 0.0]).expand(channels, 2).contiguous()
+        self.register_buffer("weight", weight, persistent=False)
         self.options = {"activation": "none"}
 
     @staticmethod
@@ -94,6 +95,4 @@ class TokenShift(StateLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         """``[tokens, channels]`` to the same."""
-        x = x.contiguous()
-        weight = torch.tensor([1.0, 0.0], dtype=x.dtype, device=x.device).expand(self.channels, 2).contiguous()
-        return self.run(torch.empty_like(x), x=x, weight=weight)
+        return self.run(x, x=x, weight=self.weight.to(x.dtype))

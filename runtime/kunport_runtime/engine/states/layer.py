@@ -46,9 +46,10 @@ class StateLayer(Named, nn.Module):
             raise ValueError(f"There are two layers called {prefix}.")
         layers[prefix] = self
 
-    def run(self, out: Tensor, **tensors: Tensor | None) -> Tensor:
-        """The operator on tensors with leading dimension ``tokens``, but for `constants`; ``out`` is filled."""
-        given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    def run(self, like: Tensor, **tensors: Tensor | None) -> Tensor:
+        """The operator on tensors with leading dimension ``tokens``, but for `constants`; its result is as ``like``."""
+        out = torch.empty_like(like, memory_format=torch.contiguous_format)
+        given = {name: tensor.contiguous() for name, tensor in tensors.items() if tensor is not None}
         torch.ops.vllm.kunport_state(list(given.values()), out, ",".join(given), self.prefix)
         return out
 

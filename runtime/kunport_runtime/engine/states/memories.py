@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from kunport_runtime.engine.states.layer import StateLayer
@@ -44,16 +43,9 @@ class GatedDeltaRule(StateLayer):
         """``query`` and ``key`` ``[tokens, key_heads, key_dim]``, ``value`` ``[tokens, heads, value_dim]``, ``decay``
         ``[tokens, heads]`` or ``[tokens, heads, key_dim]``, ``beta`` ``[tokens, heads]``, to what values are like.
         """
-        value = value.contiguous()
-        decay = decay.float()
-        return self.run(
-            torch.empty_like(value),
-            query=query.to(value.dtype).contiguous(),
-            key=key.to(value.dtype).contiguous(),
-            value=value,
-            decay=(decay.unsqueeze(-1) if decay.dim() == 2 else decay).contiguous(),
-            beta=beta.contiguous(),
-        )
+        query, key, decay = query.to(value.dtype), key.to(value.dtype), decay.float()
+        decay = decay.unsqueeze(-1) if decay.dim() == 2 else decay
+        return self.run(value, query=query, key=key, value=value, decay=decay, beta=beta)
 
 
 class LinearAttention(StateLayer):
@@ -82,14 +74,8 @@ class LinearAttention(StateLayer):
         """``query`` and ``key`` ``[tokens, heads, key_dim]``, ``value`` ``[tokens, heads, value_dim]``, ``decay``
         ``[heads]``, the logarithm of what a step keeps, to what values are like.
         """
-        value = value.contiguous()
-        return self.run(
-            torch.empty_like(value),
-            query=query.to(value.dtype).contiguous(),
-            key=key.to(value.dtype).contiguous(),
-            value=value,
-            decay=decay.float().flatten(),
-        )
+        query, key = query.to(value.dtype), key.to(value.dtype)
+        return self.run(value, query=query, key=key, value=value, decay=decay.float().flatten())
 
 
 class MatrixLstm(StateLayer):
@@ -122,12 +108,5 @@ class MatrixLstm(StateLayer):
         """``query`` and ``key`` ``[tokens, heads, key_dim]``, ``value`` ``[tokens, heads, value_dim]``, the gates
         ``[tokens, heads]``, to what values are like.
         """
-        value = value.contiguous()
-        return self.run(
-            torch.empty_like(value),
-            query=query.to(value.dtype).contiguous(),
-            key=key.to(value.dtype).contiguous(),
-            value=value,
-            input_gate=input_gate.contiguous(),
-            forget_gate=forget_gate.contiguous(),
-        )
+        query, key = query.to(value.dtype), key.to(value.dtype)
+        return self.run(value, query=query, key=key, value=value, input_gate=input_gate, forget_gate=forget_gate)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from kunport_runtime.engine.states.layer import StateLayer
@@ -31,9 +30,8 @@ class RgLru(StateLayer):
 
     def forward(self, x: Tensor, input_gate: Tensor, recurrence_gate: Tensor, a_parameter: Tensor) -> Tensor:
         """All but ``a_parameter`` ``[channels]`` are ``[tokens, channels]``."""
-        x = x.contiguous()
-        gates = {"input_gate": input_gate.contiguous(), "recurrence_gate": recurrence_gate.contiguous()}
-        return self.run(torch.empty_like(x), x=x, **gates, a_parameter=a_parameter)
+        gates = {"input_gate": input_gate, "recurrence_gate": recurrence_gate}
+        return self.run(x, x=x, **gates, a_parameter=a_parameter)
 
 
 class Rwkv(StateLayer):
@@ -56,12 +54,5 @@ class Rwkv(StateLayer):
 
     def forward(self, receptance: Tensor, key: Tensor, value: Tensor, time_decay: Tensor, time_first: Tensor) -> Tensor:
         """All but ``time_decay`` and ``time_first`` ``[channels]`` are ``[tokens, channels]``."""
-        value = value.contiguous()
-        return self.run(
-            torch.empty_like(value),
-            receptance=receptance.contiguous(),
-            key=key.contiguous(),
-            value=value,
-            time_decay=time_decay,
-            time_first=time_first,
-        )
+        rates = {"time_decay": time_decay, "time_first": time_first}
+        return self.run(value, receptance=receptance, key=key, value=value, **rates)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from kunport_runtime.engine.states.layer import StateLayer
@@ -46,18 +45,7 @@ class Mamba1Scan(StateLayer):
         """``x``, ``dt`` and ``gate`` ``[tokens, channels]``, ``b`` and ``c`` ``[tokens, state_size]``, ``a``
         ``[channels, state_size]``, ``d`` and ``dt_bias`` ``[channels]``, to ``[tokens, channels]``.
         """
-        x = x.contiguous()
-        return self.run(
-            torch.empty_like(x),
-            x=x,
-            dt=dt.contiguous(),
-            a=a.float().contiguous(),
-            b=b.contiguous(),
-            c=c.contiguous(),
-            d=d,
-            dt_bias=dt_bias,
-            gate=None if gate is None else gate.contiguous(),
-        )
+        return self.run(x, x=x, dt=dt, a=a.float(), b=b, c=c, d=d, dt_bias=dt_bias, gate=gate)
 
 
 class Mamba2Scan(StateLayer):
@@ -107,14 +95,4 @@ class Mamba2Scan(StateLayer):
         """``x`` ``[tokens, heads, head_dim]``, ``dt`` ``[tokens, heads]``, ``b`` and ``c`` ``[tokens, groups,
         state_size]``, ``a``, ``d`` and ``dt_bias`` ``[heads]``, to ``[tokens, heads, head_dim]``.
         """
-        x = x.contiguous()
-        return self.run(
-            torch.empty_like(x),
-            x=x,
-            dt=dt.contiguous(),
-            a=a.float().contiguous(),
-            b=b.contiguous(),
-            c=c.contiguous(),
-            d=d,
-            dt_bias=dt_bias,
-        )
+        return self.run(x, x=x, dt=dt, a=a.float(), b=b, c=c, d=d, dt_bias=dt_bias)
