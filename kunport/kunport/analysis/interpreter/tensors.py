@@ -54,10 +54,6 @@ def operator(interpreter: Interpreter, name: str, args: tuple[Value, ...], kwarg
         return args[0] if in_place or op == "detach" else _copy(args[0])
     if op == "einsum" and not kwargs and (product := formulas.as_matmul(interpreter, args)) is not None:
         return product
-    if unwrap(kwargs.get("dropout_p")):
-        return unknown(interpreter, "dropout that stays on outside of training", *args)
-    if op == "embedding" and kwargs.get("max_norm") is not None:
-        return unknown(interpreter, "an embedding that shortens its weights while it reads them", *args)
     out = kwargs.get("out")
     in_place = in_place or unwrap(kwargs.get("inplace", False)) is True
     args, kwargs = normalize(op, tuple(map(_dtype, args)), {key: _dtype(each) for key, each in kwargs.items()})

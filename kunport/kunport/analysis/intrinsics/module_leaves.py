@@ -10,7 +10,7 @@ from kunport_codegen.graph import DType
 from kunport.analysis.interpreter.operations import describe
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.modules import module
-from kunport.analysis.intrinsics.registry import member, native, native_class
+from kunport.analysis.intrinsics.registry import external, member, native, native_class
 from kunport.analysis.shapes import TensorType
 from kunport.analysis.shapes.sizes import quotient
 from kunport.analysis.values import Instance, NativeClass, Value
@@ -73,8 +73,8 @@ def _embedding_init(
 
 @member(embedding, "forward")
 def _embedding(interpreter: Interpreter, this: Instance, input: Value) -> Value:  # noqa: A002
-    options = {"max_norm": this.attributes["max_norm"]}
-    return interpreter.operator("embedding", (input, this.attributes["weight"]), options)
+    look_up = external("torch.nn.functional.embedding")
+    return interpreter.call(look_up, [input, this.attributes["weight"]], {"max_norm": this.attributes["max_norm"]})
 
 
 def _normalization(name: str, op: str, default: float | None) -> None:

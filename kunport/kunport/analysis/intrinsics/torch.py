@@ -205,6 +205,22 @@ def _dropout(interpreter: Interpreter, x: Value, p: Value = 0.5, training: Value
     return x
 
 
+@native("torch.nn.functional.scaled_dot_product_attention")
+def _attention(interpreter: Interpreter, *args: Value, **options: Value) -> Value:
+    dropout = args[4] if len(args) > 4 else options.get("dropout_p", 0.0)
+    if interpreter.truth(dropout):
+        return interpreter.unknown("dropout that stays on outside of training", *args)
+    return interpreter.operator("scaled_dot_product_attention", args, options)
+
+
+@native("torch.nn.functional.embedding")
+def _embedding(interpreter: Interpreter, *args: Value, **options: Value) -> Value:
+    longest = args[3] if len(args) > 3 else options.get("max_norm")
+    if longest is not None:
+        return interpreter.unknown("an embedding that shortens its weights while it reads them", *args)
+    return interpreter.operator("embedding", args, options)
+
+
 @native("torch.Size")
 def _size(interpreter: Interpreter, sizes: Value) -> Value:
     return tuple(interpreter.iterate(sizes))
