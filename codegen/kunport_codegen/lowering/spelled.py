@@ -46,29 +46,31 @@ def _turned(flow: Flow, producers: dict[int, Op], users: dict[int, list[Op]], ar
 
 def _take_bias(flow: Flow, producers: dict[int, Op], users: dict[int, list[Op]], linear: Op) -> None:
     """What is added to the product alone, if it is the module's own bias, is part of the layer."""
-    after = users.get(linear.results[0], [])
-    if len(after) != 1 or after[0].name != "add" or after[0].kwargs or len(after[0].args) != 2:
-        return
-    bias = next((arg for arg in after[0].args if arg != Ref(linear.results[0])), None)
+    addition, bias = _added(users, linear)
     weight = _parameter(producers, linear.args[1])
-    if bias is not None and _parameter(producers, bias) == f"{parent(weight)}.bias":
+    if addition is not None and bias is not None and _parameter(producers, bias) == f"{parent(weight)}.bias":
         linear.args = (*linear.args, bias)
-        flow.aliases[after[0].results[0]] = linear.results[0]
+        flow.aliases[addition.results[0]] = linear.results[0]
 
 
 def _take_vector(flow: Flow, producers: dict[int, Op], users: dict[int, list[Op]], linear: Op) -> None:
     """A vector that is repeated for all tokens and added to the product alone is its bias, whatever module holds it."""
-    after = users.get(linear.results[0], [])
-    if len(after) != 1 or after[0].name != "add" or after[0].kwargs or len(after[0].args) != 2:
-        return
-    added = next((arg for arg in after[0].args if arg != Ref(linear.results[0])), None)
+    addition, added = _added(users, linear)
     repeat = producers.get(added.id) if isinstance(added, Ref) else None
     path = _parameter(producers, repeat.args[0]) if repeat is not None and repeat.name == "expand" else ""
     weight = _parameter(producers, linear.args[1])
-    if repeat is None or not path or not weight or path in flow.biases:
+    if addition is None or repeat is None or not path or not weight or path in flow.biases:
         return
     sizes = [unwrap(size) for size in flow.graph.parameters[path].shape]
     if sizes == [unwrap(flow.graph.parameters[weight].shape[0])] and len(users[repeat.args[0].id]) == 1:
         flow.biases[path] = parent(weight)
         linear.args = (*linear.args[:2], repeat.args[0])
-        flow.aliases[after[0].results[0]] = linear.results[0]
+        flow.aliases[addition.results[0]] = linear.results[0]
+
+
+def _added(users: dict[int, list[Op]], linear: Op) -> tuple[Op | None, Arg]:
+    """The addition that alone reads a product, and what it adds."""
+    after = users.get(linear.results[0], [])
+    if len(after) != 1 or after[0].name != "add" or after[0].kwargs or len(after[0].args) != 2:
+        return None, None
+    return after[0], next((arg for arg in after[0].args if arg != Ref(linear.results[0])), None)

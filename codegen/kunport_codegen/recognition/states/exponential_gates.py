@@ -11,19 +11,17 @@ from kunport_codegen.facts import Number
 from kunport_codegen.recognition.index import split_number
 
 from .formulas import mlstm
-from .memories import scales
+from .memories import HEAD, first_values, scales
 from .trial import Candidate, Found, Trial
-
-_HEAD = (slice(1), slice(None), slice(1))
 
 
 def find_mlstm(trial: Trial) -> Found | None:
     """The matrix memory of xLSTM."""
     for tensors, scale, epsilon in _first_tokens(trial):
         numbers = {name: each.numbers for name, each in tensors.items()}
-        few = {name: each[_HEAD] for name, each in numbers.items()}
+        few = {name: each[HEAD] for name, each in numbers.items()}
         options = (trial.size(scale), trial.size(epsilon))
-        if not trial.equal(mlstm(**few, scale=options[0], epsilon=options[1]), _HEAD):
+        if not trial.equal(mlstm(**few, scale=options[0], epsilon=options[1]), HEAD):
             continue
         if trial.equal(mlstm(**numbers, scale=options[0], epsilon=options[1])):
             return Found(tensors, {"scale": scale, "epsilon": epsilon})
@@ -38,10 +36,7 @@ def _first_tokens(trial: Trial) -> Iterator[tuple[dict[str, Candidate], Number, 
     keys = [each for each in trial.tokens if len(each.sizes) == 2 and each.sizes[0] == shape[0]]
     gates = [each for each in trial.tokens if each.sizes == shape[:1]]
     numbers = list(product(scales(trial), _epsilons(trial)))
-    for value in (each for each in trial.tokens if each.sizes == shape):
-        factors = trial.output.numbers[0, 0, 0] / value.numbers[0, 0, 0]
-        if np.ptp(factors) > 1e-6 * abs(factors[0]):
-            continue
+    for value, factor in first_values(trial):
         for query, key, (entering, forgetting), (scale, epsilon) in product(
             keys, keys, permutations(gates, 2), numbers
         ):
@@ -53,7 +48,7 @@ def _first_tokens(trial: Trial) -> Iterator[tuple[dict[str, Candidate], Number, 
             top = max(-float(np.log1p(np.exp(-f))), i)
             read = trial.size(scale) * float((query.numbers[0, 0, 0] * key.numbers[0, 0, 0]).sum()) * np.exp(i - top)
             found = read / (max(abs(read), np.exp(-top)) + trial.size(epsilon))
-            if abs(found - factors[0]) <= 1e-7 * abs(factors[0]):
+            if abs(found - factor) <= 1e-7 * abs(factor):
                 yield tensors, scale, epsilon
 
 

@@ -15,7 +15,7 @@ from kunport_codegen.recognition.rules import Array
 from .formulas import gated_delta_rule, linear_attention
 from .trial import Candidate, Found, Trial
 
-_HEAD = (slice(1), slice(None), slice(1))
+HEAD = (slice(1), slice(None), slice(1))
 _STEP = 1e-6  # what the operator adds to a squared length before it divides by its root
 
 
@@ -27,9 +27,9 @@ def find_gated_delta(trial: Trial) -> Found | None:
         scale = trial.size(parts.scale)
         for decay in _decays(trial, parts.value.sizes[0], parts.key.sizes[1]):
             inputs = {**tensors, "decay": decay}
-            few = {name: each.numbers[_HEAD] for name, each in inputs.items()}
+            few = {name: each.numbers[HEAD] for name, each in inputs.items()}
             whole = {name: each.numbers for name, each in inputs.items()}
-            if trial.equal(scale * gated_delta_rule(**few), _HEAD) and trial.equal(scale * gated_delta_rule(**whole)):
+            if trial.equal(scale * gated_delta_rule(**few), HEAD) and trial.equal(scale * gated_delta_rule(**whole)):
                 return _before_lengths(trial, inputs, parts.scale) or Found(inputs, {"scale": parts.scale})
     return None
 
@@ -43,7 +43,7 @@ def find_linear_attention(trial: Trial) -> Found | None:
             decay = rates.numbers.reshape(-1)
             if decay.shape != parts.value.sizes[:1] or parts.query.sizes[:1] != decay.shape:
                 continue
-            if not trial.equal(scale * linear_attention(q[_HEAD], k[_HEAD], v[_HEAD], decay[:1]), _HEAD):
+            if not trial.equal(scale * linear_attention(q[HEAD], k[HEAD], v[HEAD], decay[:1]), HEAD):
                 continue
             if trial.equal(scale * linear_attention(q, k, v, decay)):
                 inputs = {"query": parts.query, "key": parts.key, "value": parts.value, "decay": rates}
@@ -70,17 +70,22 @@ def _first_tokens(trial: Trial, *, gated: bool) -> Iterator[_Parts]:
     keys = [each for each in trial.tokens if len(each.sizes) == 2 and shape[0] % each.sizes[0] == 0]
     gates = [each for each in trial.tokens if each.sizes == shape[:1]] if gated else [None]
     factors_of_source = list(scales(trial))
-    for value in (each for each in trial.tokens if each.sizes == shape):
-        factors = trial.output.numbers[0, 0, 0] / value.numbers[0, 0, 0]
-        if np.ptp(factors) > 1e-6 * abs(factors[0]):
-            continue
+    for value, factor in first_values(trial):
         for query, key, gate, scale in product(keys, keys, gates, factors_of_source):
             if query.sizes != key.sizes:
                 continue
             found = float((query.numbers[0, 0, 0] * key.numbers[0, 0, 0]).sum()) * trial.size(scale)
             found *= 1.0 if gate is None else float(gate.numbers[0, 0, 0])
-            if abs(found - factors[0]) <= 1e-6 * abs(factors[0]):
+            if abs(found - factor) <= 1e-6 * abs(factor):
                 yield _Parts(query, key, value, gate, scale)
+
+
+def first_values(trial: Trial) -> Iterator[tuple[Candidate, float]]:
+    """The tensors of which the output's first token is a multiple in its first head, and the factor."""
+    for value in (each for each in trial.tokens if each.sizes == trial.output.sizes):
+        factors = trial.output.numbers[0, 0, 0] / value.numbers[0, 0, 0]
+        if np.ptp(factors) <= 1e-6 * abs(factors[0]):
+            yield value, float(factors[0])
 
 
 def scales(trial: Trial) -> Iterator[Number]:

@@ -1,4 +1,4 @@
-"""Recurrences of single channels, and matrix memories with exponential gates."""
+"""Recurrences of single channels."""
 
 from __future__ import annotations
 
