@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
-from kunport.corpus.readings import Readings
 from kunport.errors import KunportError
 from kunport.tiny_models import build, find_case
 from kunport.validation.executor import advance, execute
+from kunport.validation.readings import Readings
 
 BAR = 1e-6  # of the largest difference over the largest logit
 SIZES = ((2, 7), (3, 12))  # batch and length; the analysis takes its own

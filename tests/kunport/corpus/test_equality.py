@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kunport.corpus.__main__ import main
 from kunport.corpus.equality import BAR, Row, compare
-from kunport.corpus.readings import Readings
 from kunport.corpus.table import line, total
+from kunport.validation.readings import Readings
 
 
 def test_graphs_are_the_model_without_and_with_a_cache() -> None:

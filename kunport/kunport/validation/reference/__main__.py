@@ -36,8 +36,10 @@ def main() -> None:
         facts["detail"] = f"{sum(len(prompt) for prompt in job['prompts'])} positions"
     if job["graph"] is not None:
         with channel.stage("graph") as facts:
-            facts |= check_graph(Path(job["graph"]), model, job["prompts"], logits)
+            facts |= check_graph(Path(job["graph"]), Path(job["checkpoint"]), model, job["prompts"], logits)
             facts["detail"] = f"relative error {facts['max_relative']:.1e}"
+            if facts["readings"] > 1:
+                facts["detail"] += f", read {facts['readings']} times: the source decides by the length"
     with channel.stage("greedy") as facts:
         for request, prompt in enumerate(job["prompts"]):
             continue_greedily(model, prompt, logits[request], job["tokens"]).save(output, request)

@@ -16,15 +16,19 @@ from kunport.validation.executor import misread
 class Readings:
     """Graphs of one model. Each holds at the sizes for which `misread` finds nothing; further ones are made when asked.
 
+    Args:
+        model: as for `kunport.analyze`.
+        whole: a graph without a cache that was read before.
+
     Raises:
         KunportError: the model cannot be read at all.
     """
 
-    def __init__(self, model: str | Path) -> None:
+    def __init__(self, model: str | Path, whole: Graph | None = None) -> None:
         self._target = locate(model)
         self._config = load_config(self._target)
-        self._whole = [read_target(self._target, self._config).graph]
-        self._decoding = [read_decoding(self._target, self._config, LENGTH)]
+        self._whole = [whole or read_target(self._target, self._config).graph]
+        self._cached: list[Decoding | None] = []
 
     @property
     def decodes(self) -> bool:
@@ -33,8 +37,8 @@ class Readings:
 
     @property
     def count(self) -> int:
-        """How often the model was read."""
-        return len(self._whole) + len(self._decoding)
+        """How many readings there are by now."""
+        return len(self._whole) + len(self._cached)
 
     def unknowns(self) -> list[str]:
         """Where something was not understood, and why."""
@@ -63,8 +67,15 @@ class Readings:
                 return each.step
         return self._read(past).step
 
+    @property
+    def _decoding(self) -> list[Decoding | None]:
+        """Read when first asked for: who compares without a cache need not wait for it."""
+        if not self._cached:
+            self._cached.append(read_decoding(self._target, self._config, LENGTH))
+        return self._cached
+
     def _read(self, length: int) -> Decoding:
         found = read_decoding(self._target, self._config, length)
         assert found is not None, "a model has a cache at every length or at none"
-        self._decoding.append(found)
+        self._cached.append(found)
         return found
