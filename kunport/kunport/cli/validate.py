@@ -40,6 +40,19 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
         help="what the engine computes in (float32); in others, its error may be little more than the model's own",
     )
     parser.add_argument(
+        "--evidence",
+        type=Path,
+        metavar="DIR",
+        help="also write a folder with inputs, outputs, versions, digests and the command, for --replay",
+    )
+    parser.add_argument(
+        "--replay",
+        type=Path,
+        metavar="DIR",
+        help="validate again what a folder of evidence holds, and tell what changed; exit status 1 where the verdict "
+        "or a file of the folder did",
+    )
+    parser.add_argument(
         "--self-test",
         action="store_true",
         help="plant known porting bugs in the adapter, or in twelve families where none is named, and tell which are "
@@ -60,6 +73,8 @@ def run(options: argparse.Namespace) -> int:
     quiet_libraries()
     if options.self_test:
         return _self_test(options)
+    if options.replay is not None:
+        return _replay(options)
     if options.adapter is None:
         raise KunportError("No adapter is named.", "Name the folder that `kunport generate adapters` wrote.")
     with tempfile.TemporaryDirectory(prefix="kunport-") as folder:
@@ -71,10 +86,42 @@ def run(options: argparse.Namespace) -> int:
                 on_stage=display,
                 dtype=options.dtype,
                 trust_remote_code=options.trust_remote_code,
+                recordings=Path(folder) / "recordings" if options.evidence else None,
             )
+        if options.evidence is not None:
+            _write_evidence(options, report, Path(folder) / "recordings")
     pages = write_report(options.adapter, report)
     print_verdict(report, None, pages, as_json=options.format == "json")
     return 0 if report.passed else 1
+
+
+def _write_evidence(options: argparse.Namespace, report: Report, recordings: Path) -> None:
+    import sys
+
+    from kunport.report.files import write_report
+    from kunport.validation.evidence import write_evidence
+
+    command = ["kunport", *sys.argv[1:]]
+    write_evidence(
+        options.evidence, report, recordings, command=command, write_report=lambda folder: write_report(folder, report)
+    )
+
+
+def _replay(options: argparse.Namespace) -> int:
+    """Print what is not as it was recorded; 1 where the verdict, or the record itself, is another."""
+    from kunport.report.progress import StageDisplay
+    from kunport.report.replay import lines
+    from kunport.validation.evidence import replay
+
+    if options.adapter is not None:
+        raise KunportError("A replay has its adapter in the folder.", "Leave ADAPTER out.")
+    with StageDisplay() as display:
+        found = replay(options.replay, checkpoint=options.checkpoint, on_stage=display)
+    if options.format == "json":
+        write(json.dumps(found.as_dict(), indent=2) + "\n")
+    else:
+        say("\n".join(["", *lines(found)]))
+    return 0 if found.confirmed else 1
 
 
 def _self_test(options: argparse.Namespace) -> int:

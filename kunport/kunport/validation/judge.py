@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import shutil
 import tempfile
 import threading
 import time
@@ -15,6 +17,7 @@ from kunport_model_adapters.manifest import MANIFEST
 from kunport.validation import provenance
 from kunport.validation.adapter import is_its_class
 from kunport.validation.comparison import Expected, Observed, compare_batch
+from kunport.validation.comparison.recordings import REQUEST
 from kunport.validation.limits import Limits
 from kunport.validation.locate import locate
 from kunport.validation.plan import Plan, make_plan
@@ -38,6 +41,7 @@ def validate(
     tokens: int = 16,
     trust_remote_code: bool = False,
     limits: Limits | None = None,
+    recordings: Path | None = None,
     on_stage: OnStage | None = None,
 ) -> Report:
     """Compare an adapter in the real vLLM engine with the real Hugging Face model.
@@ -56,6 +60,7 @@ def validate(
         tokens: how many to generate for each prompt.
         trust_remote_code: let reference and engine run the code in the checkpoint's folder, where that is its model.
         limits: what the adapter must meet.
+        recordings: a folder for what was asked and what both sides answered, as `comparison.recordings` has it.
         on_stage: told of each stage when it starts and when it ends, from one thread at a time.
 
     Raises:
@@ -92,6 +97,8 @@ def validate(
             if outcome.refusal is not None:
                 raise outcome.refusal
         _collect(report, plan, reference, engine)
+        if recordings is not None:
+            _keep(plan, work, recordings, trust_remote_code=trust_remote_code)
         if reference.complete:
             stages.run("compare", lambda: _compare(report, plan, engine, work))
         if reference.complete and engine.complete and (dtype != "float32" or reasons_of(report)):
@@ -175,6 +182,22 @@ def _compare(report: Report, plan: Plan, engine: Outcome, work: Path) -> str:
         memory = Memory(run["live_bytes"], run["resident_bytes"])
         report.batches.append(compare_batch(expected[:size], observed, report.limits, memory, run["seconds"]))
     return "" if report.max_error is None else f"largest error {report.max_error:.1e}"
+
+
+def _keep(plan: Plan, work: Path, folder: Path, *, trust_remote_code: bool) -> None:
+    """What was asked, by the names of `validate`'s arguments, and what both sides wrote down."""
+    folder.mkdir(parents=True, exist_ok=True)
+    request = {
+        "prompts": plan.prompts,
+        "batch_sizes": plan.batch_sizes,
+        "dtype": plan.dtype,
+        "seed": plan.seed,
+        "tokens": plan.tokens,
+        "trust_remote_code": trust_remote_code,
+    }
+    (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
+    for path in sorted(work.glob("*.np[yz]")):
+        shutil.copyfile(path, folder / path.name)
 
 
 def _digests(report: Report, plan: Plan) -> str:

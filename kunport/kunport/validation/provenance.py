@@ -24,16 +24,17 @@ def digest(folder: Path, names: Iterable[str]) -> str:
     total = hashlib.sha256()
     for name in sorted(set(names)):
         path = folder / name
-        total.update(name.encode() + b"\0" + (_file_digest(path) if path.is_file() else b""))
+        total.update(name.encode() + b"\0" + (bytes.fromhex(file_digest(path)) if path.is_file() else b""))
     return total.hexdigest()
 
 
-def _file_digest(path: Path) -> bytes:
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's contents, in hexadecimal."""
     found = hashlib.sha256()
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK):
             found.update(chunk)
-    return found.digest()
+    return found.hexdigest()
 
 
 def versions() -> dict[str, str]:

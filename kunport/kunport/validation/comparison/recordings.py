@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+REQUEST = "request.json"  # beside the recordings: what was asked of both sides
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
