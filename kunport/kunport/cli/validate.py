@@ -69,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
     import kunport
     from kunport.report.files import write_report
     from kunport.report.progress import StageDisplay
+    from kunport.tiny_models.for_adapter import tiny_checkpoint
 
     quiet_libraries()
     if options.self_test:
@@ -78,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     if options.adapter is None:
         raise KunportError("No adapter is named.", "Name the folder that `kunport generate adapters` wrote.")
     with tempfile.TemporaryDirectory(prefix="kunport-") as folder:
-        checkpoint = options.checkpoint or _tiny_checkpoint(options.adapter, Path(folder) / "checkpoint")
+        checkpoint = options.checkpoint or tiny_checkpoint(options.adapter, Path(folder) / "checkpoint")
         with StageDisplay() as display:
             report = kunport.validate(
                 options.adapter,
@@ -128,6 +129,7 @@ def _self_test(options: argparse.Namespace) -> int:
     """Print a line for each bug planted, as it is judged, and a summary; 1 where the harness is not good enough."""
     import tempfile
 
+    from kunport.tiny_models.for_adapter import tiny_checkpoint
     from kunport.validation.selftest import FAMILIES, Subject, run
     from kunport.validation.selftest.subjects import generated
     from kunport.validation.selftest.table import line
@@ -137,7 +139,7 @@ def _self_test(options: argparse.Namespace) -> int:
         if options.adapter is None:
             subjects = generated(FAMILIES, Path(folder))
         else:
-            checkpoint = options.checkpoint or _tiny_checkpoint(options.adapter, Path(folder) / "checkpoint")
+            checkpoint = options.checkpoint or tiny_checkpoint(options.adapter, Path(folder) / "checkpoint")
             subjects = [Subject(options.adapter.name, options.adapter, checkpoint)]
         table = run(subjects, dtype=options.dtype, on_row=None if as_json else lambda row: say(line(row)))
     write(json.dumps(table.as_dict(), indent=2) + "\n") if as_json else say(table.summary())
@@ -154,20 +156,3 @@ def print_verdict(report: Report, description: Description | None, pages: Sequen
         return
     print_report(report)
     say(f"\nReport: {' and '.join(map(str, pages))}")
-
-
-def _tiny_checkpoint(adapter: Path, output: Path) -> Path:
-    """Random weights for the architecture that an adapter is for."""
-    import kunport
-    from kunport.adapter_folder import MANIFEST
-    from kunport.tiny_models.cases import case_of
-
-    try:
-        architecture = str(json.loads((adapter / MANIFEST).read_text(encoding="utf-8"))["architecture"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise KunportError(
-            f"{adapter} is not an adapter's folder: it has no {MANIFEST} that names an architecture.",
-            "Name the folder that `kunport generate adapters` wrote.",
-        ) from None
-    case = case_of(architecture, "Name the folder of a checkpoint with --checkpoint.")
-    return kunport.tiny(str(case), output)

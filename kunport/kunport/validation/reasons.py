@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from kunport.validation.report import PASSED, STOPPED, Batch, Report
 
 
 def reasons_of(report: Report) -> list[str]:
     """Every reason against the adapter, the most fundamental first; empty where all is as it must be."""
-    return [*_stages(report), *_class_that_ran(report), *_graph(report), *_batches(report), *_modules(report)]
+    return [reason for check in CHECKS.values() for reason in check(report)]
 
 
 def _stages(report: Report) -> Iterator[str]:
@@ -81,3 +81,13 @@ def _modules(report: Report) -> Iterator[str]:
             f"{fault.relative:.1e}, {fault.ratio:.3g} times the reference's own, request {fault.request}, "
             f"position {fault.position}{f' ({where})' if where else ''}."
         )
+
+
+# Name of a check -> what it has against the adapter.
+CHECKS: Mapping[str, Callable[[Report], Iterator[str]]] = {
+    "runs": _stages,
+    "its class is what ran": _class_that_ran,
+    "the graph is the model": _graph,
+    "log-probabilities and tokens": _batches,
+    "modules": _modules,
+}
