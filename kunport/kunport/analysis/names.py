@@ -16,8 +16,9 @@ from typing import Any, Protocol
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import PACKAGES, external
+from kunport.analysis.patching import binds_by_text, patched
 from kunport.analysis.source import Chunk, Root, SourceFile, open_source
-from kunport.analysis.values import Opaque, PythonModule, Value
+from kunport.analysis.values import NativeClass, Opaque, PythonModule, Value
 
 
 class Evaluator(Protocol):
@@ -28,6 +29,7 @@ class Evaluator(Protocol):
     def decide(self, test: ast.expr, scope: Scope) -> bool | None: ...
 
 
+_SETTERS = ("setattr", "delattr")
 _DECORATOR = re.compile(r"@\s*(\w+)")
 
 
@@ -58,6 +60,9 @@ class Namespace:
         self._stars: list[str] = []
         self._effects: list[tuple[frozenset[str], str | ast.stmt]] = []
         self._settled = not custom
+        self.custom = custom
+        self._patches: list[str] = []
+        self._hidden = ""
 
     def get(self, name: str) -> Value:
         """The value of a name.
@@ -71,11 +76,13 @@ class Namespace:
             return self._values[name]
         if name in self._pending:
             raise NotUnderstoodError(f"{name} depends on itself in {self.file.name}")
-        if (value := external(f"{self.dotted}.{name}")) is not None:
+        if (value := self.names.external(f"{self.dotted}.{name}")) is not None:
             return value
         bindings = self.bindings().get(name)
         if bindings is None:
             return self._from_stars(name)
+        if self._hidden and not isinstance(bindings[0], Import):
+            return Opaque(name, f"bound in a file whose names {self._hidden}")
         self._pending.add(name)
         try:
             self._bind(name, bindings[0])
@@ -103,6 +110,8 @@ class Namespace:
         for module in sorted(modules | set(self._stars)):
             if self.names.is_custom(module) and (namespace := self.names.namespace(module)) is not None:
                 namespace.settle()
+        for path in self._patches:
+            self._patch(path)
         for roots, effect in self._effects:
             if roots & own:
                 with contextlib.suppress(NotUnderstoodError, RaisedError):
@@ -110,6 +119,22 @@ class Namespace:
                         self.get(effect)
                     else:
                         self.names.evaluator.run(effect, self.scope)
+
+    def _patch(self, path: str) -> None:
+        """Runs the statements that set an attribute of an imported module; what they set is not known if that fails."""
+        root, _, rest = path.partition(".")
+        bindings = self.bindings().get(root, [])
+        if not bindings or not isinstance(imported := bindings[0], Import):
+            return
+        try:
+            self.get(root)
+        except (NotUnderstoodError, RaisedError):
+            followed = False
+        else:
+            followed = not rest
+        if not followed:
+            parts = (imported.module, imported.name, rest)
+            self.names.replace(".".join(part for part in parts if part), f"replaced in {self.file.name}")
 
     def set(self, name: str, value: Value) -> None:
         self._values[name] = value
@@ -169,6 +194,10 @@ class Namespace:
 
     def _note(self, statement: ast.stmt, add: Callable[[str, Binding], None] | None = None) -> None:
         add = add or self._add
+        if self.custom:
+            self._patches.extend(patched(statement))
+            if by := binds_by_text(statement):
+                self._hidden = f"{by} in line {statement.lineno} may change"
         match statement:
             case ast.Import() | ast.ImportFrom():
                 for name, imported in self.imports(statement):
@@ -186,8 +215,13 @@ class Namespace:
             case ast.With():
                 for inner in statement.body:
                     self._note(inner, add)
-            case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Call(func=ast.Name(id=name)))):
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Call(func=ast.Name(id=name)))) if (
+                name not in _SETTERS
+            ):
                 self._effects.append((frozenset((name,)), statement))
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
+                add(name, statement)
+                self._effects.append((frozenset((name,)), name))
             case _:
                 for name in _targets(statement):
                     add(name, statement)
@@ -254,6 +288,8 @@ def _targets(statement: ast.stmt) -> Iterable[str]:
             return _names(target)
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
             return [name]
+        case ast.Expr(value=ast.Call(func=ast.Name(id=setter), args=[value, *_])) if setter in _SETTERS:
+            return _names(value)
         case ast.For() | ast.While():
             return [name for inner in statement.body for name in _targets(inner)]
     return []
@@ -278,12 +314,40 @@ class Names:
         evaluator: the interpreter.
         roots: where modules are looked for, in order.
         files: every file read, by the name that locations use.
+        replaced: dotted names of libraries that the source sets itself -> where.
     """
 
     evaluator: Evaluator
     roots: list[Root]
     files: dict[str, SourceFile] = field(default_factory=dict)
+    replaced: dict[str, str] = field(default_factory=dict)
     _namespaces: dict[str, Namespace | None] = field(default_factory=dict)
+
+    def external(self, dotted: str) -> Value | None:
+        """`registry.external`, but for names that the source has replaced: what those do is not known."""
+        for name, where in self.replaced.items():
+            if f"{dotted}.".startswith(f"{name}."):
+                return Opaque(dotted, where)
+        found = external(dotted)
+        if isinstance(found, NativeClass):
+            for name, where in self.replaced.items():
+                if name.startswith(f"{dotted}."):
+                    return Opaque(dotted, f"a class whose {name.rpartition('.')[2]} is {where}")
+        return found
+
+    def is_replaced(self, operator: str) -> str:
+        """Why it is not known what an operator of torch does, "" where it is: modules call functions by any name."""
+        for dotted, where in self.replaced.items():
+            module, _, name = dotted.rpartition(".")
+            # A tensor's method may be what any operator between tensors calls.
+            if "torch.Tensor" in (module, dotted) or (module in ("torch", "torch.nn.functional") and name == operator):
+                return f"{dotted} is {where}"
+        return ""
+
+    def replace(self, dotted: str, where: str) -> None:
+        """Note that the source sets a name of a library."""
+        if dotted.partition(".")[0] in PACKAGES:
+            self.replaced.setdefault(dotted, where)
 
     def namespace(self, dotted: str) -> Namespace | None:
         """The namespace of a module, None where no source root has it."""
@@ -308,7 +372,7 @@ class Names:
     def resolve(self, module: str, name: str | None) -> Value:
         """The value of ``import module`` (``name`` None) or of ``name`` in ``from module import name``."""
         dotted = f"{module}.{name}" if name and module else name or module
-        if (value := external(dotted)) is not None:
+        if (value := self.external(dotted)) is not None:
             return value
         namespace = self.namespace(module) if module else None
         if name is None:

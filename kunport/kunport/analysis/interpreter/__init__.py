@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -105,6 +106,8 @@ class Interpreter:
         except KeyError:
             value = external(f"builtins.{name}")
             if isinstance(value, Opaque):
+                if hasattr(builtins, name):
+                    raise NotUnderstoodError(f"Python's {name} is not known to the analysis") from None
                 raise RaisedError("NameError", f"the name {name} is not defined") from None
             return value
 

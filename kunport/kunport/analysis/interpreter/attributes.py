@@ -74,7 +74,7 @@ def get(interpreter: Interpreter, value: Value, name: str) -> Value:
         return interpreter.names.resolve(value.namespace.dotted, name)
     if isinstance(value, Opaque):
         dotted = f"{value.name}.{name}"
-        if (found := external(dotted)) is not None:
+        if (found := interpreter.names.external(dotted)) is not None:
             return found
         module = interpreter.names.namespace(dotted)
         return Opaque(dotted, value.reason) if module is None else PythonModule(module)
@@ -119,12 +119,13 @@ def _of_instance(interpreter: Interpreter, value: Instance, name: str) -> Value:
         raise NotUnderstoodError(
             f"{describe(value.cls)} was only built in part ({value.partial}), so that .{name} is not known"
         )
-    if reason := _unread_ancestor(value.cls):
+    if reason := unread_ancestor(value.cls):
         raise NotUnderstoodError(f"the attribute {name} may come from {reason}")
     raise RaisedError("AttributeError", f"{value.cls.short} has no attribute {name}")
 
 
-def _unread_ancestor(cls: Class) -> str:
+def unread_ancestor(cls: Class) -> str:
+    """A class among its ancestors whose members are not known, and why; "" without one."""
     for ancestor in cls.mro:
         if isinstance(ancestor, NativeClass) and ancestor.reason:
             return f"{ancestor.name}, which is {ancestor.reason}"
@@ -142,7 +143,7 @@ def _of_class(interpreter: Interpreter, value: Class, name: str) -> Value:
             return value.namespace if isinstance(value, SourceClass) else value.members
         if isinstance(value, NativeClass) and (inner := external(f"{value.name}.{name}")) is not None:
             return inner
-        if reason := _unread_ancestor(value):
+        if reason := unread_ancestor(value):
             raise NotUnderstoodError(f"the attribute {name} may come from {reason}")
         raise RaisedError("AttributeError", f"{value.name} has no attribute {name}")
     if isinstance(found, Function) and found.kind == "classmethod":
@@ -163,7 +164,7 @@ def _of_super(interpreter: Interpreter, value: Super, name: str) -> Value:
     if found is MISSING and name in _OBJECT:
         found = _OBJECT[name]
     if found is MISSING:
-        if reason := _unread_ancestor(value.owner):
+        if reason := unread_ancestor(value.owner):
             raise NotUnderstoodError(f"the attribute {name} may come from {reason}")
         raise RaisedError("AttributeError", f"super() has no attribute {name}")
     return bind(interpreter, found, receiver)
@@ -179,7 +180,7 @@ _OBJECT = {
     ),
     "__setattr__": Native(
         "object.__setattr__",
-        lambda interpreter, this, name, new: put(interpreter, this, interpreter.pin(name), new),
+        lambda interpreter, this, name, new: store(interpreter, this, interpreter.pin(name), new),
         raw=True,
     ),
 }
@@ -199,8 +200,20 @@ def _of_function(value: Function | Native, name: str) -> Value:
 
 def put(interpreter: Interpreter, value: Value, name: str, new: Value) -> None:
     """``value.name = new``."""
+    if isinstance(value, Instance):
+        setter = class_member(interpreter, value.cls.mro, "__setattr__")
+        if isinstance(setter, Function) and setter.scope.namespace.custom:
+            interpreter.call(Bound(value, setter), [name, new], {})
+            return
+    store(interpreter, value, name, new)
+
+
+def store(interpreter: Interpreter, value: Value, name: str, new: Value) -> None:
+    """What ``object.__setattr__(value, name, new)`` does."""
     interpreter.replay.changed(value)
     if isinstance(value, Instance):
+        if name == "__class__":
+            raise NotUnderstoodError(f"setting the class of {describe(value)}")
         name = value.renamed.get(name, name) if value.renamed else name
         member = class_member(interpreter, value.cls.mro, name)
         if isinstance(member, Function) and member.setter is not None:
@@ -213,8 +226,10 @@ def put(interpreter: Interpreter, value: Value, name: str, new: Value) -> None:
         value.attributes[name] = new
     elif is_tensor(value):
         interpreter.set_tensor_attribute(value, name, new)
-    elif isinstance(value, Opaque):
-        pass  # a flag of a package, such as a backend's precision
+    elif isinstance(value, Opaque | NativeClass):
+        interpreter.names.replace(f"{value.name}.{name}", f"replaced in {interpreter.trace.where}")
+    elif isinstance(value, PythonModule):
+        value.namespace.set(name, new)
     else:
         raise NotUnderstoodError(f"setting the attribute {name} of {describe(value)}")
 

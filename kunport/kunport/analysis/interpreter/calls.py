@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kunport_codegen.expression import Scalar
 from kunport_codegen.graph import Frame
 
-from kunport.analysis.interpreter import limits, operations, statements
+from kunport.analysis.interpreter import attributes, limits, operations, statements
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.replay import NOTHING
 from kunport.analysis.interpreter.scope import Scope
@@ -26,7 +26,6 @@ from kunport.analysis.values import (
     SourceClass,
     Unknown,
     Value,
-    is_subclass,
 )
 from kunport.errors import KunportError
 
@@ -81,11 +80,15 @@ def _decided(interpreter: Interpreter, value: Value) -> Value:
 
 
 def _call_instance(interpreter: Interpreter, value: Instance, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    if not is_subclass(value.cls, MODULE):
-        method = interpreter.find(value, "__call__")
-        if method is None:
-            raise NotUnderstoodError(f"a call of an object of {value.cls.short}")
-        return call(interpreter, method, args, kwargs)
+    method = interpreter.find(value, "__call__")
+    if method is None:
+        unread = attributes.unread_ancestor(value.cls)
+        raise NotUnderstoodError(f"a call of an object of {unread or value.cls.short}")
+    return call(interpreter, method, args, kwargs)
+
+
+def call_module(interpreter: Interpreter, value: Instance, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What a module's own ``__call__`` does: its forward, in a frame of its own or repeated from an earlier run."""
     if (repeated := interpreter.replay.repeat(interpreter, value, (args, kwargs))) is not NOTHING:
         return repeated
     if sum(each is value for each in interpreter.running) > limits.NESTED:
@@ -106,11 +109,12 @@ def run_forward(
     interpreter: Interpreter, value: Instance, args: list[Value], kwargs: dict[str, Value], frame: Frame
 ) -> Value:
     """A module's forward, in the frame that is open for it."""
-    method = interpreter.find(value, "forward")
+    own = value.attributes.get("forward")  # what the source gave this object alone is called as it is
+    method = interpreter.find(value, "forward") if own is None else own
     if method is None:
         raise NotUnderstoodError(f"{value.cls.short} has no forward")
     function = method.function if isinstance(method, Bound) else method
-    if isinstance(function, Function):
+    if own is None and isinstance(function, Function):
         result = _contained(interpreter, function, [value, *args], kwargs, frame)
     else:
         frame.inputs = interpreter.arguments({str(key): each for key, each in enumerate(args)} | kwargs)

@@ -10,7 +10,17 @@ from kunport.analysis.interpreter import attributes, calls, enums, operations
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
-from kunport.analysis.values import Class, Instance, Native, NativeClass, Opaque, SourceClass, Value, linearize
+from kunport.analysis.values import (
+    Class,
+    Function,
+    Instance,
+    Native,
+    NativeClass,
+    Opaque,
+    SourceClass,
+    Value,
+    linearize,
+)
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -47,9 +57,18 @@ def define_class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> 
     cls.record = any(base.name in _RECORDS for base in cls.mro)
     for name, statement in _members(node.body):
         cls.members.setdefault(name, []).append(statement)
+    changer = attributes.class_member(interpreter, cls.mro[1:], "__init_subclass__")
+    if isinstance(changer, Function) and changer.scope.namespace.custom:
+        interpreter.call(changer, [cls], _options(interpreter, node, scope))
     value = calls.decorate(interpreter, cls, node.decorator_list, scope)
     interpreter.trace.where = where
     return value
+
+
+def _options(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> dict[str, Value]:
+    """The keywords in a class's head that are for ``__init_subclass__``."""
+    named = [(each.arg, each.value) for each in node.keywords if each.arg is not None and each.arg != "metaclass"]
+    return {name: evaluate(interpreter, value, scope) for name, value in named}
 
 
 def _changing(metaclass: SourceClass) -> str | None:

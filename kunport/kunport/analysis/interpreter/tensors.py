@@ -46,6 +46,8 @@ def operator(interpreter: Interpreter, name: str, args: tuple[Value, ...], kwarg
     shape rule becomes an unknown node.
     """
     op = canonical(name)
+    if interpreter.names.replaced and (reason := interpreter.names.is_replaced(op)):
+        return unknown(interpreter, reason, *args, *kwargs.values())
     last = name.rpartition(".")[2]
     in_place = last.endswith("_") and not last.endswith("__")
     if op in _IDENTITIES and args and isinstance(args[0], Tensor | Unknown):

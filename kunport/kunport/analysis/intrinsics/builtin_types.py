@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kunport_codegen.expression import Scalar, symbols_of, unwrap
 
+from kunport.analysis.interpreter import attributes
 from kunport.analysis.interpreter.operations import describe, is_tensor, scalar_operator
 from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.intrinsics.registry import NAMES, member, native_class
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 Maker = Callable[..., Value]
 
 object_class = native_class("builtins.object")
+
+
+@member(object_class, "__setattr__", raw=True)
+def _set_plainly(interpreter: Interpreter, this: Value, name: Value, new: Value) -> None:
+    attributes.store(interpreter, this, interpreter.pin(name), new)
+
+
 for _name in ("None", "True", "False", "Ellipsis", "NotImplemented"):
     NAMES[f"builtins.{_name}"] = {"None": None, "True": True, "False": False}.get(_name, ...)
 _EXCEPTIONS = (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
+from kunport.analysis.interpreter.calls import call_module
 from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.intrinsics.registry import member, native, native_class
 from kunport.analysis.saved_buffers import is_table
-from kunport.analysis.values import Instance, State, Tensor, Value, is_subclass
+from kunport.analysis.values import Bound, Function, Instance, State, Tensor, Value, is_subclass
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -52,6 +54,11 @@ def _make_buffer(interpreter: Interpreter, data: Value, persistent: Value = True
 @native("torch.nn.Parameter", "torch.nn.parameter.Parameter")
 def _make_parameter(interpreter: Interpreter, data: Value, requires_grad: Value = True) -> Value:
     return interpreter.state(data.type) if isinstance(data, Tensor) else data
+
+
+@member(module, "__call__", "_call_impl", raw=True)
+def _call(interpreter: Interpreter, this: Instance, *args: Value, **kwargs: Value) -> Value:
+    return call_module(interpreter, this, list(args), kwargs)
 
 
 def _children(this: Instance) -> list[Instance]:
@@ -131,7 +138,28 @@ def _get_submodule(interpreter: Interpreter, this: Instance, target: Value) -> V
     return dict(_named_modules(this))[target]
 
 
-@member(module, "apply", "train", "eval", "to", "requires_grad_", "float", "half", "cuda", "cpu", "compile", raw=True)
+@member(module, "apply", raw=True)
+def _apply(interpreter: Interpreter, this: Instance, function: Value) -> Value:
+    """Functions that only fill weights change nothing that is read here: a checkpoint fills them again."""
+    code = function.function if isinstance(function, Bound) else function
+    if isinstance(code, Function) and _sets_attributes(code.node):
+        for each in reversed(_modules(interpreter, this)):
+            interpreter.call(function, [each], {})
+    return this
+
+
+def _sets_attributes(node: ast.AST) -> bool:
+    """Whether a function sets attributes of an object that it is given or has found, other than a tensor's data."""
+    for each in ast.walk(node):
+        match each:
+            case ast.Attribute(value=ast.Name(), attr=name, ctx=ast.Store()) if name != "data" and name[0] != "_":
+                return True
+            case ast.Call(func=ast.Name(id="setattr")):
+                return True
+    return False
+
+
+@member(module, "train", "eval", "to", "requires_grad_", "float", "half", "cuda", "cpu", "compile", raw=True)
 def _itself(interpreter: Interpreter, this: Instance, *args: Value, **options: Value) -> Value:
     return this
 

@@ -16,6 +16,7 @@ from kunport.analysis.interpreter.operations import BINARY, binary, is_tensor, p
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.registry import NAMES, PACKAGES, member, native, native_class
 from kunport.analysis.values import (
+    Bound,
     FieldDict,
     FieldList,
     Instance,
@@ -299,3 +300,8 @@ def _field(interpreter: Interpreter, default: Value = None, default_factory: Val
 _field_class = NativeClass("dataclasses.Field")
 for _name in ("typing.Generic", "typing.Protocol", "abc.ABC"):
     native_class(_name)
+
+
+@native("types.MethodType", raw=True)
+def _method_type(interpreter: Interpreter, function: Value, receiver: Value) -> Value:
+    return Bound(receiver, function)
