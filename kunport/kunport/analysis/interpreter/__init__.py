@@ -82,6 +82,11 @@ class Interpreter:
             raise NotUnderstoodError(f"there is no module {dotted}")
         return namespace
 
+    @property
+    def constructing(self) -> bool:
+        """Whether the model is still being made: what is set then, a checkpoint and ``eval`` set again."""
+        return self.default_dtype.name == "model"
+
     def call(self, value: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return calls.call(self, value, args, kwargs)
 

@@ -165,8 +165,7 @@ def _run(
     interpreter.depth += 1
     if interpreter.depth > _DEPTH:
         raise NotUnderstoodError(f"calls nested deeper than {_DEPTH}")
-    scope = Scope(function.scope.namespace, function.scope, function=function, receiver=args[0] if args else None)
-    _bind_parameters(interpreter, function, args, kwargs, scope)
+    scope = scope_of(interpreter, function, args, kwargs)
     if isinstance(function.node, ast.Lambda):
         return evaluate(interpreter, function.node.body, scope)
     if frame is not None or function.name == "__init__":
@@ -187,9 +186,9 @@ def _body(interpreter: Interpreter, node: ast.FunctionDef, scope: Scope) -> Valu
     return signal.value if isinstance(signal, Return) else None
 
 
-def _bind_parameters(
-    interpreter: Interpreter, function: Function, args: list[Value], kwargs: dict[str, Value], scope: Scope
-) -> None:
+def scope_of(interpreter: Interpreter, function: Function, args: list[Value], kwargs: dict[str, Value]) -> Scope:
+    """The scope of a call of a function, its parameters bound."""
+    scope = Scope(function.scope.namespace, function.scope, function=function, receiver=args[0] if args else None)
     parameters, variables = function.node.args, scope.variables
     rest, named = list(args), dict(kwargs)
     for name in positional(parameters):
@@ -208,6 +207,7 @@ def _bind_parameters(
     if rest or named:
         surplus = ", ".join(named) or f"{len(rest)} more"
         raise RaisedError("TypeError", f"{function.name} does not take {surplus}")
+    return scope
 
 
 def _argument(function: Function, name: str, named: dict[str, Value]) -> Value:

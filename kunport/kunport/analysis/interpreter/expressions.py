@@ -216,6 +216,17 @@ def _call(interpreter: Interpreter, node: ast.Call, scope: Scope) -> Value:
     function = evaluate(interpreter, node.func, scope)
     if isinstance(function, Native) and function.lazy:
         return None
+    args, kwargs = call_arguments(interpreter, node, scope)
+    interpreter.at(node, scope)
+    if isinstance(function, Native) and function.name == "builtins.super":
+        return _super(interpreter, scope, args)
+    if isinstance(function, Native) and function.name == "builtins.locals":
+        return dict(scope.variables)
+    return interpreter.call(function, args, kwargs)
+
+
+def call_arguments(interpreter: Interpreter, node: ast.Call, scope: Scope) -> tuple[list[Value], dict[str, Value]]:
+    """The arguments of a call, by position and by name."""
     args = list(_elements(interpreter, node.args, scope))
     kwargs: dict[str, Value] = {}
     for argument in node.keywords:
@@ -224,12 +235,7 @@ def _call(interpreter: Interpreter, node: ast.Call, scope: Scope) -> Value:
             kwargs.update({str(key): each for key, each in interpreter.mapping(value).items()})
         else:
             kwargs[argument.arg] = value
-    interpreter.at(node, scope)
-    if isinstance(function, Native) and function.name == "builtins.super":
-        return _super(interpreter, scope, args)
-    if isinstance(function, Native) and function.name == "builtins.locals":
-        return dict(scope.variables)
-    return interpreter.call(function, args, kwargs)
+    return args, kwargs
 
 
 def _super(interpreter: Interpreter, scope: Scope, args: list[Value]) -> Value:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kunport.analysis.interpreter import branches, choices, loops, matching, operations, spans, turns
+from kunport.analysis.interpreter import branches, choices, contexts, loops, matching, operations, spans, turns
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.scope import Scope
 from kunport.analysis.interpreter.signals import (
@@ -209,12 +209,11 @@ def _while(interpreter: Interpreter, node: ast.While, scope: Scope) -> Signal | 
 
 
 def _with(interpreter: Interpreter, node: ast.With, scope: Scope) -> Signal | None:
-    """Context managers set modes (no gradients, autocast off) that leave a forward pass as it is."""
-    for item in node.items:
-        value = evaluate(interpreter, item.context_expr, scope)
-        if item.optional_vars is not None:
-            interpreter.assign(item.optional_vars, value, scope)
-    return block(interpreter, node.body, scope)
+    leaving = [contexts.enter(interpreter, item, scope) for item in node.items]
+    signal = block(interpreter, node.body, scope)
+    for leave in reversed(leaving):
+        leave()
+    return signal
 
 
 def _try(interpreter: Interpreter, node: ast.Try, scope: Scope) -> Signal | None:

@@ -32,6 +32,8 @@ from kunport.analysis.values import (
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
 
+RANDOM = "random numbers while the model runs"
+_RANDOM = {"rand", "randn", "rand_like", "randn_like"}
 # Operators that leave the values as they are: the graph has no memory layout, no gradients and no dropout.
 _IDENTITIES = {"contiguous", "detach", "alias", "cpu", "cuda", "dropout", "alpha_dropout", "clone", "requires_grad"}
 _IDENTITIES |= {"pin_memory", "resolve_conj"}
@@ -48,6 +50,8 @@ def operator(interpreter: Interpreter, name: str, args: tuple[Value, ...], kwarg
     op = canonical(name)
     if interpreter.names.replaced and (reason := interpreter.names.is_replaced(op)):
         return unknown(interpreter, reason, *args, *kwargs.values())
+    if op in _RANDOM and not interpreter.constructing:
+        return unknown(interpreter, RANDOM, *args)
     last = name.rpartition(".")[2]
     in_place = last.endswith("_") and not last.endswith("__")
     if op in _IDENTITIES and args and isinstance(args[0], Tensor | Unknown):
@@ -239,7 +243,7 @@ def write_item(interpreter: Interpreter, cell: Value, key: Value, new: Value) ->
 
 
 def _replace(interpreter: Interpreter, cell: Tensor, new: int) -> None:
-    if cell.state is not None and interpreter.default_dtype.name == "model":
+    if cell.state is not None and interpreter.constructing:
         if cell.state.initial is not None:
             cell.id = cell.state.initial = new
         return  # the constructor sets initial values, which the checkpoint replaces

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kunport.analysis.interpreter.contexts import MARK
 from kunport.analysis.intrinsics.registry import NAMES, native
 from kunport.analysis.parameters import named as parameter_names
 from kunport.analysis.values import Function, Instance, Native, SourceClass, Value
@@ -55,7 +56,6 @@ _IDENTITIES = (
     "abc.abstractmethod",
     "typing.overload",
     "typing.runtime_checkable",
-    "contextlib.contextmanager",
 )
 
 
@@ -139,3 +139,10 @@ def _dataclass(interpreter: Interpreter, cls: Value = None, **options: Value) ->
     if isinstance(cls, SourceClass):
         cls.record = True
     return cls
+
+
+@native("contextlib.contextmanager", raw=True)
+def _context_manager(interpreter: Interpreter, function: Value) -> Value:
+    if isinstance(function, Function):
+        function.attributes[MARK] = True
+    return function

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import DType
 
+from kunport.analysis.interpreter import attributes
 from kunport.analysis.interpreter.operations import describe
 from kunport.analysis.interpreter.signals import NotUnderstoodError, RaisedError
 from kunport.analysis.intrinsics.modules import module
@@ -200,10 +201,24 @@ _function_module("ELU", "elu", "alpha")
 for _name in ("ZeroPad1d", "ZeroPad2d", "ConstantPad1d"):
     _function_module(_name, "pad", "padding", "value")
 
-for _name in ("Dropout", "Identity", "Dropout1d", "AlphaDropout"):
+_identity = native_class("torch.nn.Identity", module)
+member(_identity, "__init__", raw=True)(lambda interpreter, this, *args, **options: None)
+member(_identity, "forward", raw=True)(lambda interpreter, this, x: x)
+
+
+def _dropout_init(interpreter: Interpreter, this: Instance, p: Value = 0.5, inplace: Value = False) -> None:
+    this.attributes.update(p=p, training=not interpreter.constructing)
+
+
+def _dropout(interpreter: Interpreter, this: Instance, x: Value) -> Value:
+    options = {name: attributes.get(interpreter, this, name) for name in ("p", "training")}
+    return interpreter.call(external("torch.nn.functional.dropout"), [x], options)
+
+
+for _name in ("Dropout", "Dropout1d", "AlphaDropout"):
     _cls = native_class(f"torch.nn.{_name}", module)
-    member(_cls, "__init__", raw=True)(lambda interpreter, this, *args, **options: None)
-    member(_cls, "forward", raw=True)(lambda interpreter, this, x: x)
+    member(_cls, "__init__", raw=True)(_dropout_init)
+    member(_cls, "forward", raw=True)(_dropout)
 
 for _name in ("CrossEntropyLoss", "BCEWithLogitsLoss", "MSELoss"):
     _cls = native_class(f"torch.nn.{_name}", module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from kunport.analysis.interpreter import attributes
 from kunport.analysis.interpreter.calls import call_module
 from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.intrinsics.registry import member, native, native_class
@@ -20,7 +21,9 @@ module.members["training"] = False
 
 @member(module, "__init__", raw=True)
 def _init(interpreter: Interpreter, this: Instance, *args: Value, **kwargs: Value) -> None:
-    """Nothing to do; arguments are those of mixins further along."""
+    """Arguments are those of mixins further along. A module that is made while the model runs is one in training."""
+    if not interpreter.constructing:
+        this.attributes["training"] = True
 
 
 @member(module, "register_parameter", "register_module", "add_module", raw=True)
@@ -159,7 +162,21 @@ def _sets_attributes(node: ast.AST) -> bool:
     return False
 
 
-@member(module, "train", "eval", "to", "requires_grad_", "float", "half", "cuda", "cpu", "compile", raw=True)
+@member(module, "train", raw=True)
+def _train(interpreter: Interpreter, this: Instance, mode: Value = True) -> Value:
+    """In a constructor it comes before ``eval``, which is called when the model is loaded."""
+    if not interpreter.constructing:
+        for each in _modules(interpreter, this):
+            attributes.put(interpreter, each, "training", mode)
+    return this
+
+
+@member(module, "eval", raw=True)
+def _eval(interpreter: Interpreter, this: Instance) -> Value:
+    return _train(interpreter, this, False)
+
+
+@member(module, "to", "requires_grad_", "float", "half", "cuda", "cpu", "compile", raw=True)
 def _itself(interpreter: Interpreter, this: Instance, *args: Value, **options: Value) -> Value:
     return this
 

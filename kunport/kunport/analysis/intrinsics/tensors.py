@@ -9,6 +9,7 @@ from kunport_codegen.graph import DType
 
 from kunport.analysis.interpreter.containers import product
 from kunport.analysis.interpreter.signals import NotUnderstoodError
+from kunport.analysis.interpreter.tensors import RANDOM
 from kunport.analysis.intrinsics.registry import NAMES, tensor_member
 from kunport.analysis.values import Native, Tensor, Unknown, Value
 
@@ -61,10 +62,15 @@ def _nothing(interpreter: Interpreter, x: Tensor, *args: Value) -> Value:
     return None
 
 
-@tensor_member("normal_", "uniform_", "requires_grad_", "exponential_", "random_", "log_normal_")
+@tensor_member("requires_grad_")
 def _unchanged(interpreter: Interpreter, x: Tensor, *args: Value, **options: Value) -> Value:
-    """Initial values that the checkpoint replaces, and marks."""
     return x
+
+
+@tensor_member("normal_", "uniform_", "exponential_", "random_", "log_normal_", "bernoulli_", "cauchy_", "geometric_")
+def _random(interpreter: Interpreter, x: Tensor, *args: Value, **options: Value) -> Value:
+    """Initial values that the checkpoint replaces, unless the model already runs."""
+    return interpreter.write(x, interpreter.unknown(RANDOM, x)) if not interpreter.constructing else x
 
 
 @tensor_member("to")

@@ -10,7 +10,7 @@ from kunport_codegen.graph import DType
 from kunport.analysis.interpreter.operations import is_tensor
 from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.intrinsics.registry import NAMES, member, native, native_class, tensor_member
-from kunport.analysis.values import Device, Function, Instance, Native, NativeClass, SourceClass, Value
+from kunport.analysis.values import Device, Function, Instance, Native, NativeClass, SourceClass, Tensor, Value
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -37,7 +37,7 @@ for _name in _FALSE:
 # Calls whose effect the graph does not have: initial weights, precision modes, checks, context managers.
 _NOTHING = (
     *("torch._check", "torch._check_is_size", "torch._assert", "torch.manual_seed", "torch.set_grad_enabled"),
-    *("torch.device_context", "torch.cuda.device"),
+    *("torch.autograd.set_grad_enabled", "torch.device_context", "torch.cuda.device"),
     *("torch._dynamo.mark_static_address", "torch._dynamo.graph_break", "torch.cuda.synchronize"),
     *("torch.set_float32_matmul_precision", "torch.autograd.profiler.record_function", "torch.cuda.nvtx.range"),
     *("torch.backends.cuda.sdp_kernel", "torch.nn.attention.sdpa_kernel", "torch.profiler.record_function"),
@@ -45,13 +45,26 @@ _NOTHING = (
 )
 for _name in _NOTHING:
     NAMES[_name] = Native(_name, lambda interpreter, *args, **kwargs: None, raw=True)
+
+
+def _initializer(name: str) -> Native:
+    """Nothing in a constructor: a checkpoint replaces what it sets. While the model runs, it changes what is read."""
+
+    def initialize(interpreter: Interpreter, value: Value, *args: Value, **options: Value) -> Value:
+        if not interpreter.constructing and isinstance(value, Tensor):
+            return interpreter.write(value, interpreter.unknown(f"{name} of a tensor while the model runs", value))
+        return value
+
+    return Native(name, initialize, raw=True)
+
+
 _INITIALIZERS = (
     *("normal_", "uniform_", "zeros_", "ones_", "constant_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_"),
     *("kaiming_normal_", "trunc_normal_", "copy_", "eye_", "orthogonal_"),
 )
 for _module in ("torch.nn.init", "transformers.initialization"):
     for _name in _INITIALIZERS:
-        NAMES[f"{_module}.{_name}"] = Native(_name, lambda interpreter, value, *args, **kwargs: value, raw=True)
+        NAMES[f"{_module}.{_name}"] = _initializer(_name)
 
 
 @native("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast", "torch.cuda.amp.autocast")
@@ -73,7 +86,8 @@ def _made(name: str, *others: str) -> None:
 
 _made("zeros")
 _made("ones")
-_made("empty", "rand", "randn")  # random initial values, which the checkpoint replaces
+_made("empty")
+_made("rand", "randn")  # random initial values, which the checkpoint replaces
 
 
 @native("torch.normal")
