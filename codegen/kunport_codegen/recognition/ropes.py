@@ -43,6 +43,7 @@ _LINEAR = frozenset(
         *("view_as_complex", "view_as_real", "empty_like", "zeros_like", "setitem"),
     )
 )
+_LONGEST = 48  # operators of a rotation, and after one of its products: the longest spelling known has under thirty
 # Style, whether pairs are taken apart, and whether they turn the other way.
 _FORMS = [
     Form(style, regrouped, backwards)
@@ -106,7 +107,7 @@ class _Reader:
     def rotation(self, product: Node) -> Rope | None:
         """The largest rotation that a product belongs to."""
         rope = None
-        for output in self.index.follow(product, lambda user: user.op in _LINEAR):
+        for output in self.index.follow(product, lambda user: user.op in _LINEAR, most=_LONGEST):
             found, smaller = None, rope
             for region in self.regions(output):
                 casts = output.dtype != region.source.dtype and (smaller is not None or output.op == "to")
@@ -117,7 +118,7 @@ class _Reader:
 
     def regions(self, output: Node) -> Iterator[_Region]:
         """The nodes from ``output`` back to tensors of its size that read both tables on their way to it."""
-        for source, nodes in self.index.sources(output, _LINEAR):
+        for source, nodes in self.index.sources(output, _LINEAR, most=_LONGEST):
             read = (operand for node in nodes for operand in refs((node.args, node.kwargs)))
             tables = set[int]().union(*(self.origins.get(operand, ()) for operand in read))
             if not tables >= {self.table.cos, self.table.sin} or sizes(source) != sizes(output):

@@ -9,7 +9,7 @@ from graph_builder import BATCH, FLOAT32, MODEL, SEQUENCE, GraphBuilder, Tensor
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kunport_codegen.expression import apply, field, unwrap
-from kunport_codegen.recognition import recognize
+from kunport_codegen.recognition import recognize, ropes
 from rotary import (
     FREQUENCIES,
     THETA,
@@ -359,3 +359,21 @@ def test_numbers_that_follow_no_formula_have_no_name() -> None:
     cos, sin = tables(build, default / (build.arange(4, dtype=FLOAT32) + 2))
     (rope,) = recognize(build.graph(rotated_query(build, cos, sin))).ropes
     assert (rope.table.rope_type, len(rope.table.own)) == ("", 4)
+
+
+def test_a_long_chain_around_a_rotation_takes_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What may belong to a rotation is bounded: every pair of a beginning and an end would be tried otherwise."""
+    build = GraphBuilder(configuration("default"))
+    cos, sin = tables(build, FREQUENCIES["default"](build, 8), "half")
+    x = query(build)
+    for _ in range(200):
+        x = x * 1.0
+    x = products(build, x, cos.unsqueeze(1), sin.unsqueeze(1), "half")
+    for _ in range(200):
+        x = x + 0.5
+    tried: list[int] = []
+    spelled = ropes.spelled
+    monkeypatch.setattr(ropes, "spelled", lambda index, nodes, names: tried.append(1) or spelled(index, nodes, names))
+    (rope,) = recognize(build.graph(x)).ropes
+    assert rope.style == "half"
+    assert len(tried) < 8000

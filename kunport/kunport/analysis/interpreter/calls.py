@@ -143,6 +143,8 @@ def _contained(
             reason = problem.reason
         elif isinstance(problem, OverflowError | MemoryError):
             reason = f"{function.name} computes with a number that is too large"
+        elif isinstance(problem, ZeroDivisionError):
+            reason = f"{function.name} divides by zero"
         elif isinstance(problem, RaisedError):
             reason = f"{function.name} raises {problem}"
         elif isinstance(problem, RecursionError):
