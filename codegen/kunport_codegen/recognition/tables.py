@@ -66,7 +66,7 @@ def probe(index: Index, table: int) -> tuple[Array, dict[int, Array]] | None:
     counts = [node for node in index.ancestors(table) if node.op == "arange" and node.shape is not None]
     seeds = [node for node in counts if _counts_tokens(node)]
     seeds = seeds or [node for node in counts if node.shape == _rows(index, table) and _is_cut(index, node)]
-    if len(seeds) != 1 or seeds[0].shape is None:
+    if len(seeds) != 1 or seeds[0].shape is None or not _counts_up(seeds[0]):
         return None
     counted = np.arange(min(unwrap(seeds[0].shape[0]), _POSITIONS))
     for positions in (counted**3 + 1, 2 * counted + 1):
@@ -78,12 +78,16 @@ def probe(index: Index, table: int) -> tuple[Array, dict[int, Array]] | None:
     return None
 
 
+def _counts_up(arange: Node) -> bool:
+    """Whether it is 0, 1, 2, ...: positions that start elsewhere, leave some out or run back are others."""
+    bounds = [number(arg) for arg in arange.args]
+    return (len(bounds) == 1 or equal(bounds[0], 0)) and all(equal(each, 1) for each in bounds[2:])
+
+
 def _is_cut(index: Index, arange: Node) -> bool:
     """Whether these are all positions up to a fixed length, and what is made of them is cut to those of the tokens."""
-    bounds = [number(arg) for arg in arange.args]
-    starts = len(bounds) == 1 or equal(bounds[0], 0)
     pending, seen = [arange.id], set[int]()
-    while starts and all(equal(each, 1) for each in bounds[2:]) and pending:
+    while _counts_up(arange) and pending:
         for user in index.users.get(pending.pop(), ()):
             node = index.nodes.get(user)
             if node is None or user in seen or not index.constant(user):

@@ -312,6 +312,9 @@ def linearize(cls: Class, bases: tuple[Class, ...]) -> list[Class]:
     return order
 
 
+MODULE = "torch.nn.Module"
+
+
 def is_subclass(cls: Class, name: str) -> bool:
     """Whether a class named ``name`` (dotted for native classes) is among the ancestors of ``cls``."""
     return any(ancestor.name == name for ancestor in cls.mro)

@@ -16,6 +16,8 @@ from kunport.variants.paths import sites, walk_back, walk_on
 from kunport.variants.projections import Projection, projection
 from kunport.variants.stream import stream
 
+_CHANGING = frozenset(("clamp", "clamp_min", "clamp_max", "minimum", "maximum", "round", "neg", "abs", "where"))
+
 
 @dataclass(frozen=True, slots=True)
 class MLP:
@@ -24,7 +26,8 @@ class MLP:
     ``gated``: it multiplies another projection; ``fused``: both come from one. ``size`` is the width between the
     projections, ``projections`` are those before and after, ``products`` the ids of the multiplications between.
     ``before`` are the ones before, ``others`` what is multiplied by the activation's result, ``same`` as `Way` has it,
-    ``after`` the id of what the last one makes, its bias included.
+    ``after`` the id of what the last one makes, its bias included, ``changed`` an operator that makes something else of
+    the activation's result.
     """
 
     fact: Activation
@@ -37,6 +40,7 @@ class MLP:
     others: tuple[int, ...] = ()
     same: Mapping[int, int] = field(default_factory=dict)
     after: int | None = None
+    changed: Node | None = None
 
 
 def mlps(layer: Layer) -> list[MLP]:
@@ -84,7 +88,7 @@ def _around(layer: Layer, fact: Activation) -> MLP | None:
     shape = index.nodes[fact.output].shape
     if not before or not after.projections or shape is None:
         return None
-    factors = _factors(layer, fact)
+    factors, changed = _factors(layer, fact)
     ways = [walk_back(layer, other) for _, other in factors]
     others = [each.projections for each in ways]
     gated = any(others)
@@ -111,12 +115,17 @@ def _around(layer: Layer, fact: Activation) -> MLP | None:
         others=tuple(other for _, other in factors),
         same=same,
         after=made_id,
+        changed=changed,
     )
 
 
-def _factors(layer: Layer, fact: Activation) -> list[tuple[int, int]]:
-    """The products of the activation's result before the next projection, each with its other operand."""
+def _factors(layer: Layer, fact: Activation) -> tuple[list[tuple[int, int]], Node | None]:
+    """The products of the activation's result before the next projection, each with its other operand.
+
+    The second result is an operator that makes something else of it first, so that its products may be hidden.
+    """
     index, pending, found = layer.model.index, [fact.output], list[tuple[int, int]]()
+    changed: Node | None = None
     while pending:
         current = pending.pop()
         for user in (index.nodes.get(each) for each in index.users.get(current, ())):
@@ -126,7 +135,9 @@ def _factors(layer: Layer, fact: Activation) -> list[tuple[int, int]]:
                 found.extend((user.id, each) for each in refs(user.args) if each != current)
             elif is_cast(user) or user.op == "reshape":
                 pending.append(user.id)
-    return found
+            elif user.op in _CHANGING:
+                changed = changed or user
+    return found, None if found else changed
 
 
 def hidden_mlp(layer: Layer) -> Fact | None:

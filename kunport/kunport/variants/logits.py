@@ -84,7 +84,10 @@ def _before(model: Model, node: Node, found: Logits) -> Node | None:
     if node.op == "mul" and found.head is None and model.parameter(node.args[1]) is not None:
         found.learned = True
         return model.index.producer(node.args[0])
-    return model.index.producer(node.args[0]) if node.op in _UNCHANGED else None
+    behind = model.index.producer(node.args[0]) if node.op in _UNCHANGED else None
+    if behind is None or behind.shape is None or node.shape is None:
+        return behind
+    return behind if unwrap(behind.shape[-1]) == unwrap(node.shape[-1]) else None  # all words, or all of a token
 
 
 def softcap(model: Model, node: Node) -> tuple[Node, Number, set[int]] | None:

@@ -95,6 +95,8 @@ class _Follower:
                 values = set().union(*read) or {kept.id}
                 for value in values:
                     self._take(value)
+                if kept.id != self.values[-1]:
+                    self.found.lost = f"a sum leaves out what was added before it ({add.where})"
                 if kept.id not in values:
                     self._put_off(kept, add)
                 self._event(add, "+")

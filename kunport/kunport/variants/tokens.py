@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Norm, Number
 from kunport_codegen.graph import Location, Node, Ref
+from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
 
 from kunport.variants.entry import entry
 from kunport.variants.fact import Fact, depending
@@ -56,6 +58,8 @@ def _read(model: Model) -> Embedded:
             else:
                 found.explained.add(node.id)
                 found.by_position.add(node.id)
+                if not _counts_up(model, node.args[0].id):
+                    found.unknown = found.unknown or node
                 computed = model.index.constant(node.args[1].id)
                 found.positions = "sinusoidal" if computed else "learned", node.where, node.frame
         elif node.op in ("cos", "sin") and found.positions is None:
@@ -100,6 +104,20 @@ def _by_tokens(model: Model, node: Node) -> bool:
     """Whether a look-up is by the token ids themselves, not by positions counted from them."""
     ids = model.index.ancestors(node.args[0].id)
     return any(each.op == "input" for each in ids) and not any(each.op in ("cumsum", "arange") for each in ids)
+
+
+def _counts_up(model: Model, places: int) -> bool:
+    """Whether a look-up is by the position, from whichever row on: not by numbers that run back, repeat or leave out.
+
+    Only what the length alone decides is evaluated: positions that are counted from the ids are taken as said.
+    """
+    if not model.index.constant(places):
+        return True
+    try:
+        found = evaluate(model.index.nodes, places, {})
+    except UnevaluableError:
+        return False
+    return bool(np.all(np.diff(found, axis=-1) == 1))
 
 
 def _holds_tokens(found: Embedded, node: Node) -> bool:

@@ -159,6 +159,27 @@ CHANGES = {
         "for block in self.blocks:",
         "for block in [torch.autocast('cpu'), *self.blocks][1:]:",
     ),
+    "every other position": ("torch.arange(tokens.shape[1], device", "torch.arange(0, 2 * tokens.shape[1], 2, device"),
+    "positions from the last": (
+        "torch.arange(tokens.shape[1], device",
+        "torch.arange(tokens.shape[1] - 1, -1, -1, device",
+    ),
+    "keys a position on": (
+        "k = turned(k, cos, sin)",
+        "a = torch.outer(torch.arange(1, t + 1), 10000.0 ** (-torch.arange(0, self.size, 2) / self.size))\n"
+        "        k = turned(k, torch.cat((a, a), -1).cos(), torch.cat((a, a), -1).sin())",
+    ),
+    "positions that are learned from the last": (
+        "# embedded",
+        "x = x + self.head.weight[:, :].index_select(0, torch.arange(tokens.shape[1]).flip(0))",
+    ),
+    "the last norm twice": ("self.head(self.norm(x))", "self.head(self.norm(self.norm(x)))"),
+    "some of the logits": ("self.head(self.norm(x))", "self.head(self.norm(x))[..., :40]"),
+    "logits turned round": ("self.head(self.norm(x))", "self.head(self.norm(x)).flip(-1)"),
+    "a key that is the query": ("        k, v = (each(x)", "        self.k = self.q\n        k, v = (each(x)"),
+    "tokens that see all": (" + mask, dim=-1)", ", dim=-1)"),
+    "a branch that is left out": ("return x + self.down", "return start + self.down"),
+    "a bounded activation": ("F.silu(gate) * up", "F.silu(gate).clamp(max=2.0) * up"),
     "an embedding that is shortened": ("config.vocab, config.width)", "config.vocab, config.width, max_norm=1.0)"),
 }
 

@@ -47,6 +47,7 @@ class Interpreter:
         names: the modules that were looked into.
         default_dtype: of tensors made without a dtype: the model's while it is constructed, float32 when it runs.
         depth: calls inside calls that run now.
+        fresh: attributes of objects that were set since the model runs.
         running: modules whose forward runs now, innermost last.
         spent: work done so far, in units of `limits`.
         states: parameters and saved buffers with their nodes, in the order of their making.
@@ -60,6 +61,7 @@ class Interpreter:
         self.names = Names(self, roots)
         self.default_dtype = DType("model")
         self.depth = 0
+        self.fresh: set[tuple[Instance, str]] = set()
         self.running: list[Instance] = []
         self.spent = 0
         self.turns: list[Turn] = []

@@ -220,6 +220,8 @@ def store(interpreter: Interpreter, value: Value, name: str, new: Value) -> None
             interpreter.call(member.setter, [value, new], {})
         else:
             value.attributes[name] = new
+            if not interpreter.constructing:
+                interpreter.fresh.add((value, name))
     elif isinstance(value, SourceClass):
         value.namespace[name] = new
     elif isinstance(value, Function):

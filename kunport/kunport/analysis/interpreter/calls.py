@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
 
 _DEPTH = 60  # of calls inside calls, before they are taken to be endless
-MODULE = "torch.nn.Module"
 
 
 def call(interpreter: Interpreter, value: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kunport_codegen.expression import unwrap
+
 from kunport.analysis.interpreter import branches, choices, contexts, loops, matching, operations, spans, turns
 from kunport.analysis.interpreter.expressions import evaluate
 from kunport.analysis.interpreter.scope import Scope
@@ -19,7 +21,18 @@ from kunport.analysis.interpreter.signals import (
     Unless,
 )
 from kunport.analysis.intrinsics.registry import PACKAGES
-from kunport.analysis.values import NativeClass, Opaque, SourceClass, Span, Tensor, Unknown
+from kunport.analysis.values import (
+    MODULE,
+    Instance,
+    NativeClass,
+    Opaque,
+    SourceClass,
+    Span,
+    Tensor,
+    Unknown,
+    Value,
+    is_subclass,
+)
 
 if TYPE_CHECKING:
     from kunport.analysis.interpreter import Interpreter
@@ -128,7 +141,23 @@ def _class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> None:
 def _assign(interpreter: Interpreter, node: ast.Assign, scope: Scope) -> None:
     value = evaluate(interpreter, node.value, scope)
     for target in node.targets:
-        interpreter.assign(target, value, scope)
+        again = _outlives(interpreter, target, scope) and _reads(node.value, target)
+        interpreter.assign(target, _counted(target, value) if again else value, scope)
+
+
+def _reads(value: ast.expr, target: ast.expr) -> bool:
+    """Whether an attribute or a name is set from what it was."""
+    if not isinstance(target, ast.Attribute | ast.Name):
+        return False
+    text = ast.unparse(target)
+    return any(isinstance(each, type(target)) and ast.unparse(each) == text for each in ast.walk(value))
+
+
+def _counted(target: ast.expr, value: Value) -> Value:
+    """What is left of a number that each run of the model sets from the one before."""
+    if isinstance(unwrap(value), int | float):
+        return Opaque(ast.unparse(target), "a number that each run of the model changes")
+    return value
 
 
 def _annotated(interpreter: Interpreter, node: ast.AnnAssign, scope: Scope) -> None:
@@ -154,8 +183,20 @@ def _augmented(interpreter: Interpreter, node: ast.AugAssign, scope: Scope) -> N
     new = operations.binary(interpreter, operator, old, operand)
     if isinstance(old, Tensor):
         interpreter.write(old, new)
-    else:
-        interpreter.assign(node.target, new, scope)
+        return
+    outlives = _outlives(interpreter, node.target, scope)
+    interpreter.assign(node.target, _counted(node.target, new) if outlives else new, scope)
+
+
+def _outlives(interpreter: Interpreter, target: ast.expr, scope: Scope) -> bool:
+    """Whether the next run of the model finds what this one leaves: in a module, or in a name of the file."""
+    if interpreter.constructing:
+        return False
+    if isinstance(target, ast.Attribute):
+        holder = evaluate(interpreter, target.value, scope)
+        lasting = isinstance(holder, Instance) and is_subclass(holder.cls, MODULE)
+        return isinstance(holder, SourceClass) or (lasting and (holder, target.attr) not in interpreter.fresh)
+    return isinstance(target, ast.Name) and target.id in scope.outer and scope.outer[target.id].top
 
 
 def _if(interpreter: Interpreter, node: ast.If, scope: Scope) -> Signal | None:

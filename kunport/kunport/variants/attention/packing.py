@@ -31,11 +31,11 @@ def read(site: Site) -> Found:
     owners = [{each.weight for each in way.projections} for way in ways]
     where = ways[0].projections[0].node.where
     fused = [way for way, own in zip(ways, owners, strict=True) if sum(bool(own & other) for other in owners) > 1]
-    if not fused or (len(fused) == 2 and not owners[1] & owners[2]):
+    if not fused:
         yield KEY, model.fact("separate", where)
         return
     if len(fused) == 2:
-        order = "kv" if _apart(site, owners[1] & owners[2]) else None
+        order = "kv" if _apart(site, owners[1] & owners[2]) else None  # the query's own is not among them
     else:
         order = _order(site, ways, [fact.query, fact.key, fact.value])
     if order is None:
@@ -47,6 +47,8 @@ def read(site: Site) -> Found:
 
 def _apart(site: Site, weights: set[str]) -> bool:
     """Whether keys and values use different rows of the weights that they share."""
+    if not weights:
+        return False
     found = []
     for way, tensor in ((site.key, site.fact.key), (site.value, site.fact.value)):
         places = follow(site.layer.model, tensor, [each.node.id for each in way.projections], way.same)

@@ -47,7 +47,8 @@ def read(layer: Layer) -> Found:
 
 def _keys(layer: Layer, found: MLP) -> Found:
     model, where = layer.model, _where(layer, found)
-    yield "mlp.kind", model.fact("gated" if found.gated else "plain", where)
+    kind = model.fact("gated" if found.gated else "plain", where)
+    yield "mlp.kind", model.opaque(found.changed) if found.changed is not None else kind
     yield "mlp.activation", model.fact(found.fact.name, where, r"act(ivation)?(_fn|_func(tion)?)?$|hidden_act")
     if found.gated:
         yield "mlp.packing", model.fact("fused" if found.fused else "separate", where)

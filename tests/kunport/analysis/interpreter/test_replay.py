@@ -37,7 +37,7 @@ LAYERS = {
     "a size of its own": ("self.up = nn.Linear(8, config.wide[index], bias=False)", "return x + self.up(x)", 3),
     "a dtype": ("self.kind = getattr(torch, config.kind)", "return self.norm(x).to(self.kind)", 3),
     "a dtype of its own": ("self.kind = torch.float32 if index % 2 else torch.float64", "return self.norm(x).to(self.kind).to(torch.float32)", 2),
-    "a write to itself": ("self.seen = 0", "self.seen += 1\nreturn self.norm(x) + self.seen", 0),
+    "a write to itself": ("self.seen = 0", "self.seen = 1 - bool(self.seen)\nreturn self.norm(x) + 1", 0),
     "a write to a list": ("self.log = shared_list", "self.log.append(1)\nreturn x * len(self.log)", 0),
     "a list that others write to": ("self.log, self.index = shared_list, index", "if self.index % 2 == 0:\n    self.log.append(x)\nreturn self.norm(x) + self.log[-1]", 0),
     "an object that others write to": ("self.box, self.index = box, index", "if self.index % 2 == 0:\n    self.box.held = x\nreturn self.norm(x) + self.box.held", 0),

@@ -84,3 +84,32 @@ FOLLOWED = {
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_what_is_the_same_in_every_run_is_followed(name, tmp_path):
     same_both_ways(tmp_path, model(FOLLOWED[name], INIT, EXTRA))
+
+
+COUNTED = {
+    "a module's": ("self.count = 0", "self.count += 1\nx = x * self.count"),
+    "set from itself": ("self.count = 1", "self.count = self.count * 2\nx = x * self.count"),
+    "a class's": ("", "Entered.count += 1\nx = x * Entered.count"),
+    "a file's": ("", "global COUNT\nCOUNT += 1\nx = x * COUNT"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_number_that_each_run_changes_is_named(name, tmp_path):
+    init, forward = COUNTED[name]
+    graph = read(tmp_path, model(forward, init, EXTRA + "\nEntered.count = 0\nCOUNT = 0\n"))
+    assert any("a number that each run of the model changes" in node.args[0] for node in graph.unknowns())
+
+
+KEPT = {
+    "not used": ("self.count = 0", "self.count += 1"),
+    "started anew": ("self.count = 0", "self.count = 1\nself.count += 1\nx = x * self.count"),
+    "a local": ("", "count = 1\ncount += 1\nx = x * count"),
+    "set for later": ("self.seen = 0", "self.seen = x.shape[1]"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_numbers_of_one_run_are_followed(name, tmp_path):
+    init, forward = KEPT[name]
+    same_both_ways(tmp_path, model(forward, init))
