@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -165,7 +166,7 @@ def _read_indexed(folder: Path) -> dict[str, StoredTensor]:
     for shard in dict.fromkeys(mapping.values()):
         if Path(shard).name != shard:
             raise _broken(path, f"it names {shard}, which is not a file of the folder")
-        if not (folder / shard).is_file():
+        if not os.path.isfile(folder / shard):
             raise KunportError(
                 f"{folder} lacks {shard}, which {INDEX} names.",
                 "Copy the missing file from where the checkpoint came from.",

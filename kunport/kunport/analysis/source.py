@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class Root:
             package, _, name = dotted.rpartition(".")
             places.insert(0, (self.folder.joinpath(*package.split("."), f"{name}.py"), package))
         for path, package in places:
-            if path.is_file():
+            if os.path.isfile(path):  # unlike Path.is_file, it says no where a name is too long to be a file's
                 return path, package
         return None
 

@@ -156,4 +156,4 @@ def embedding_scale(model: Model) -> Fact:
     for factor, _ in found.factors:
         value *= float(unwrap(factor))
     sources = [factor for factor, _ in found.factors]
-    return model.fact(value, where, r"scale_?emb|emb\w*_(scale|multiplier)", *sources)
+    return model.fact(value, where, r"scale_?emb|emb\w*_(scale|multiplier)|mup", *sources)

@@ -24,6 +24,12 @@ def files(tmp_path):
     return write
 
 
+@pytest.mark.parametrize("statement", ["import torch.n{0} as m", "from torch import n{0} as m", "from .n{0} import m"])
+def test_a_name_that_is_too_long_for_a_file(files, statement):
+    interpreter = files(a=statement.format("9" * 5000))
+    assert isinstance(interpreter.load("a").get("m"), Opaque)
+
+
 def test_imports_are_followed(files):
     interpreter = files(
         a="from b import one as first, two\nimport b\nimport pkg.leaf\nx = first + two + b.one + pkg.leaf.three",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from kunport.analysis.library import raw_config
 from kunport.analysis.library.target import Target
 
@@ -13,7 +15,7 @@ def contradictions(target: Target) -> list[str]:
     notes = []
     reference = raw_config.auto_classes(target.raw_config).get("AutoModelForCausalLM") or ""
     file = reference.rpartition("--")[2].rpartition(".")[0]
-    if file and (target.checkpoint / f"{file}.py").is_file():
+    if file and os.path.isfile(target.checkpoint / f"{file}.py"):
         notes.append(
             f"{file}.py of the checkpoint's folder was not read: Transformers has {target.architecture} itself, and "
             "takes its own code unless it is told to trust the folder's. Name the file to have it read."

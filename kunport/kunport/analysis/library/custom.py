@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def modeling_classes(path: Path) -> dict[str, Path]:
 
     Where two files define a name, a ``modeling_*.py`` wins over others.
     """
-    if path.is_file():
+    if os.path.isfile(path):
         return dict.fromkeys(classes(read_source(path)), path)
     return {name: file for file in python_files(path) for name in classes(read_source(file))}
 
@@ -91,7 +92,7 @@ def only_model(place: Path, candidates: list[str]) -> str:
             "Give the file that defines the *ForCausalLM class, or name the class: FILE.py:CLASS.",
         )
     if len(candidates) > 1:
-        file = f"{place}" if place.is_file() else f"{place / 'FILE.py'}"
+        file = f"{place}" if os.path.isfile(place) else f"{place / 'FILE.py'}"
         raise KunportError(
             f"{place} defines several models ({', '.join(candidates)}).", f"Name the class: {file}:{candidates[0]}."
         )
@@ -113,7 +114,7 @@ def _resolve(folder: Path, reference: str) -> tuple[Path, str]:
             f"The auto_map of {folder / 'config.json'} has {reference!r}, which is not FILE.CLASS.",
             "Correct it in config.json.",
         )
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise KunportError(
             f"The auto_map names {stem}.py, which {folder} does not have.",
             "Copy it from where the checkpoint came from.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ def _from_folder(folder: Path) -> Target:
 def _is_own_class(folder: Path, reference: str | None, native: str | None) -> bool:
     """Whether ``auto_map`` names a class that lies in the folder and that Transformers has under no such name."""
     file, _, name = (reference or "").rpartition("--")[2].rpartition(".")
-    return bool(file) and name != native and (folder / f"{file}.py").is_file()
+    return bool(file) and name != native and os.path.isfile(folder / f"{file}.py")
 
 
 def _native_checkpoint(

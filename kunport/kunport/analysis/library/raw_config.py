@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ def read_raw_config(folder: Path) -> dict[str, Any]:
         KunportError: the file is missing, unreadable, not JSON, or not an object.
     """
     path = folder / "config.json"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise KunportError(
             f"The folder {folder} has no config.json.", "Give the folder of a checkpoint that save_pretrained wrote."
         )

@@ -174,6 +174,7 @@ def test_a_text_decoder_under_a_composite_configuration_takes_the_text_part(tmp_
         ({"model_type": "foo", "auto_map": {"AutoModelForCausalLM": 3}}, "which Transformers 5.19.0 does not have"),
         ({"model_type": "foo", "auto_map": {"AutoModelForCausalLM": "../x.Foo"}}, "which is not FILE.CLASS"),
         ({"model_type": "foo", "auto_map": {"AutoModelForCausalLM": "modeling_foo.Foo"}}, "does not have"),
+        ({"model_type": "foo", "auto_map": {"AutoModelForCausalLM": f"m{'9' * 5000}.Foo"}}, "does not have"),
         (
             {"model_type": "foo", "auto_map": {"AutoModelForCausalLM": "a/b--modeling_foo.Foo"}},
             "code of the repository a/b. Copy that code into the folder and write 'modeling_foo.Foo'",
