@@ -68,7 +68,7 @@ def _list(interpreter: Interpreter, node: ast.List, scope: Scope) -> Value:
 
 def _set(interpreter: Interpreter, node: ast.Set, scope: Scope) -> Value:
     elements = [interpreter.pin(element) for element in _elements(interpreter, node.elts, scope)]
-    if any(isinstance(each, list | dict) for each in elements):
+    if any(map(_can_change, elements)):
         raise RaisedError("TypeError", "a set of what can change")
     return OrderedSet(elements)
 
@@ -80,8 +80,20 @@ def _dict(interpreter: Interpreter, node: ast.Dict, scope: Scope) -> Value:
         if key is None:
             result.update(interpreter.mapping(value))
         else:
-            result[interpreter.pin(evaluate(interpreter, key, scope))] = value
+            result[_key(interpreter, key, scope)] = value
     return result
+
+
+def _key(interpreter: Interpreter, node: ast.expr, scope: Scope) -> Value:
+    """The key of an entry; what can change is none."""
+    key = interpreter.pin(evaluate(interpreter, node, scope))
+    if _can_change(key):
+        raise RaisedError("TypeError", "a key of what can change")
+    return key
+
+
+def _can_change(key: Value) -> bool:
+    return any(map(_can_change, key)) if isinstance(key, tuple) else isinstance(key, list | dict)
 
 
 def _binary(interpreter: Interpreter, node: ast.BinOp, scope: Scope) -> Value:
@@ -195,7 +207,7 @@ def _set_comprehension(interpreter: Interpreter, node: ast.SetComp, scope: Scope
 
 def _dict_comprehension(interpreter: Interpreter, node: ast.DictComp, scope: Scope) -> Value:
     return {
-        interpreter.pin(evaluate(interpreter, node.key, turn)): evaluate(interpreter, node.value, turn)
+        _key(interpreter, node.key, turn): evaluate(interpreter, node.value, turn)
         for turn in _turns(interpreter, node.generators, scope)
     }
 

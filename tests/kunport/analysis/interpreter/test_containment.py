@@ -30,6 +30,9 @@ NOT_UNDERSTOOD = {
     "y = [each async for each in y]": "asynchronous",
     "y = y.view(torch.int8)": "dtype",
     "y = torch.arange(0, 8, 0)": "divides by zero",
+    "y = {each: 1 for each in [{}]}": "a key of what can change",
+    "y = {(1, [2]): 1}": "a key of what can change",
+    "y = {(1, [2])}": "a set of what can change",
     "while True: pass": "",
 }
 
