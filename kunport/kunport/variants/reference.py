@@ -16,6 +16,11 @@ configuration do, by themselves or by a decision on them (`fields` names them), 
 tell (`reason` says why). A key that does not apply to a layer is not there; what a layer could have and does not is
 `null`, `false` or `[]`.
 
+A field counts where another setting of it can change the value. One that only decides whether the key is there need not
+be named. Where layers of a stack differ in a key and nothing tells by which field, the fields that the value of some
+layer comes from count for all of them: a window that every other layer has depends on its length in each, `null`
+included.
+
 This page is written by `python -m kunport.variants`; every variant is one file in `kunport/kunport/variants`, and its
 examples are run as tests.
 """

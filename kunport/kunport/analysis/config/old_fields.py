@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kunport_codegen.expression import field
+
 from kunport.analysis.config.intrinsics import BASE
 from kunport.analysis.config.own_class import ABOUT
 from kunport.analysis.interpreter import Interpreter
@@ -46,4 +48,5 @@ def add_old_defaults(interpreter: Interpreter, settings: Instance) -> None:
     if is_subclass(settings.cls, BASE):
         for name, value in _DEFAULTS.items():
             if name not in settings.attributes and class_member(interpreter, settings.cls.mro, name) is MISSING:
-                settings.attributes[name] = value
+                # Whether weights are tied is a fact, and a checkpoint may say otherwise.
+                settings.attributes[name] = field(name, value) if name == "tie_word_embeddings" else value

@@ -9,8 +9,9 @@ from __future__ import annotations
 from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Number
 
-from kunport.variants.fact import Fact
+from kunport.variants.fact import Fact, depending
 from kunport.variants.paths import Site, part_rows
+from kunport.variants.splits import deciding
 from kunport.variants.variant import Example, Found, Variant
 
 
@@ -24,7 +25,9 @@ def read(site: Site) -> Found:
         yield "attention.kv_heads", Fact(None, fact.where, reason=reason)
     else:
         made = [] if kv_heads is fact.kv_heads else [(site.key.projections[0].node.shape or ())[-1]]
-        yield "attention.kv_heads", model.fact(kv_heads, fact.where, "", *made)
+        known = {"attention.kv_heads": model.fact(kv_heads, fact.where, "", *made)}
+        decided = set[str]().union(*(deciding(model, each) for each in site.key.projections))
+        yield from depending(known, decided).items()
     yield "attention.head_dim", model.fact(fact.head_dim, fact.where)
     yield "attention.value_dim", model.fact(fact.value_dim, fact.where)
 

@@ -12,8 +12,9 @@ import numpy as np
 from kunport_codegen.expression import unwrap
 
 from kunport.variants.claims.places import follow
-from kunport.variants.fact import Fact
+from kunport.variants.fact import Fact, depending
 from kunport.variants.paths import Rows, Site, Way, part_rows
+from kunport.variants.splits import deciding
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "attention.packing"
@@ -42,7 +43,8 @@ def read(site: Site) -> Found:
         reason = f"{where}: the rows of a weight that several operands share cannot be followed, or serve several"
         yield KEY, Fact(None, where, reason=reason)
     else:
-        yield KEY, model.fact(order, where)
+        decided = set[str]().union(*(deciding(model, each) for way in fused for each in way.projections))
+        yield from depending({KEY: model.fact(order, where)}, decided).items()
 
 
 def _apart(site: Site, weights: set[str]) -> bool:
