@@ -153,6 +153,9 @@ class Experts:
     groups may be chosen, a group being as good as its ``group_score`` (``max`` or ``sum of top 2``). The scores of the
     chosen are their weights, divided by their sum if ``renormalize`` (``epsilon`` is added to the sum, or is the least
     that it may be), times ``scale``. ``weighted`` says whether they weight an expert's ``output`` or ``input``.
+    ``weights`` and ``choice`` are the ids of what the router makes, ``[tokens, top_k]`` each, where the source makes
+    such tensors; a choice may be the number after the last expert's, for none, if ``absent``. A router of which no
+    formula is known has no ``scoring`` and no ``logits``.
 
     The experts: ``gate_up`` and ``down`` are paths of ``[experts, 2 * intermediate, hidden]`` and ``[experts, hidden,
     intermediate]`` (the last two dimensions swapped if ``transposed``), with biases if they have any. An expert is
@@ -163,13 +166,13 @@ class Experts:
     """
 
     input: int
-    logits: int
+    logits: int | None
     router_weight: str
     output: int
     nodes: frozenset[int]
     experts: Number
     top_k: Number
-    scoring: str
+    scoring: str | None
     renormalize: bool
     gate_up: str
     down: str
@@ -190,6 +193,9 @@ class Experts:
     down_bias: str | None = None
     limit: Number | None = None
     up_offset: float = 0.0
+    weights: int | None = None
+    choice: int | None = None
+    absent: bool = False
 
 
 @dataclass(slots=True)

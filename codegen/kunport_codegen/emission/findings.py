@@ -64,6 +64,8 @@ def _attention(fact: Attention) -> str:
 
 
 def _experts(fact: Experts) -> str:
+    if fact.scoring is None:
+        return f"Experts: {_number(fact.top_k)} of {_number(fact.experts)}, by a router of the model's own"
     weights = "weights renormalised" if fact.renormalize else "weights as they are"
     return f"Experts: {_number(fact.top_k)} of {_number(fact.experts)} by {fact.scoring}, {weights}"
 

@@ -35,6 +35,7 @@ _HOMES = {
     "check_guards": "kunport_model_adapters.guards",
     "ungroup_qkv": "kunport_model_adapters.weights",
     "single_experts": "kunport_model_adapters.weights",
+    "split_routing": "kunport_model_adapters.experts",
     "set_weight_attrs": "vllm.model_executor.utils",
     "sharded_weight_loader": "vllm.model_executor.model_loader.weight_utils",
     "divide": "vllm.distributed",

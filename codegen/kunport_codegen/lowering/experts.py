@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kunport_codegen.expression import Expr, Scalar, const, unwrap
 from kunport_codegen.facts import Experts
-from kunport_codegen.graph import Guard
+from kunport_codegen.graph import DType, Guard, Ref
 from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.flow import Flow, Op, basename, parent
-from kunport_codegen.lowering.members import QUANT, Apart, Member, Own, Prefix, Value
+from kunport_codegen.lowering.members import QUANT, Apart, Member, Name, Own, Prefix, Value
 
+FLOAT32 = DType("float32")
 # What a router adds to the sum of the chosen scores (or bounds it by) is lost beside that sum up to here.
 _LOST = 1e-12
 # The alpha of an activation ``gate * sigmoid(alpha * gate)``.
@@ -28,19 +31,48 @@ def place_experts(flow: Flow) -> None:
             placed.append(op)
             continue
         member = _member(flow, op, op.fact)
-        placed.append(flow.call(op, member, op.args, op.results))
+        args = op.args
+        if not _engine_routes(op.fact):
+            placed += (joined := _joined(flow, op))
+            args = (op.args[0], Ref(joined[-1].results[0]))
+        placed.append(flow.call(op, member, args, op.results))
     flow.ops = placed
+
+
+def router_inputs(fact: Experts) -> tuple[int, ...]:
+    """What of the router a mixture is given: its logits, or what it makes of them where the engine's makes other."""
+    if _engine_routes(fact) or fact.weights is None or fact.choice is None:
+        assert fact.logits is not None, "a router has logits, or weights and a choice"
+        return (fact.logits,)
+    return fact.weights, fact.choice
+
+
+def _joined(flow: Flow, op: Op) -> list[Op]:
+    """Weights and choice beside each other, as `kunport_model_adapters.experts.split_routing` takes them apart.
+
+    Where a choice may be none, it becomes the first expert without a weight: the engine has no place for it.
+    """
+    made: list[Op] = []
+    layout = flow.layouts[op.args[1].id]
+
+    def then(name: str, *args: Any, dtype: DType = FLOAT32, **kwargs: Any) -> Ref:
+        made.append(Op(name, args, kwargs, [flow.fresh(layout, dtype)], op.owner, op.where))
+        return Ref(made[-1].results[0])
+
+    weights, choice = then("to", op.args[1], FLOAT32), then("to", op.args[2], FLOAT32)
+    if op.fact.absent:
+        none = then("ge", choice, op.fact.experts, dtype=DType("bool"))
+        weights, choice = then("masked_fill", weights, none, 0.0), then("masked_fill", choice, none, 0.0)
+    then("cat", [weights, choice], dim=-1)
+    return made
 
 
 def _lacking(fact: Experts) -> str | None:
     """Why the engine's layer cannot be this mixture, or not as it is written here yet."""
-    if fact.groups is not None and unwrap(fact.groups) > 1:
-        wanted = "sum of top 2" if fact.correction_bias else "max"
-        if fact.group_score != wanted:
-            return f"it judges groups of experts by the {fact.group_score}, the engine by the {wanted}"
-    epsilon = unwrap(fact.epsilon) or 0.0
-    if fact.scoring not in ("softmax", "sigmoid") or epsilon > _LOST or fact.weighted != "output":
+    if not _engine_routes(fact) and (fact.weights is None or fact.choice is None):
         return "its router computes weights that the engine's does not"
+    if fact.weighted != "output":
+        return "its router weights what the experts read, not what they make"
     if not fact.gated or fact.packing not in ("concatenated", "interleaved"):
         return f"its experts are {fact.packing}{' and transposed' if fact.transposed else ''}, the engine's are not"
     biases = tuple(filter(None, (fact.gate_up_bias, fact.down_bias)))
@@ -49,6 +81,14 @@ def _lacking(fact: Experts) -> str | None:
     if (fact.limit is not None or fact.up_offset) and not _is_clamped(fact):
         return "its activation has limits or offsets that the engine's has not"
     return None
+
+
+def _engine_routes(fact: Experts) -> bool:
+    """Whether the engine's own router computes what this one does."""
+    grouped = fact.groups is not None and unwrap(fact.groups) > 1
+    judges = not grouped or fact.group_score == ("sum of top 2" if fact.correction_bias else "max")
+    epsilon = unwrap(fact.epsilon) or 0.0
+    return fact.logits is not None and judges and fact.scoring in ("softmax", "sigmoid") and epsilon <= _LOST
 
 
 def _is_clamped(fact: Experts) -> bool:
@@ -65,9 +105,11 @@ def _member(flow: Flow, op: Op, fact: Experts) -> Member:
         "top_k": fact.top_k,
         "hidden_size": hidden,
         "intermediate_size": width,
-        "renormalize": fact.renormalize,
     }
-    kwargs |= _routing(flow, fact)
+    if _engine_routes(fact):
+        kwargs |= {"renormalize": fact.renormalize, **_routing(flow, fact)}
+    else:
+        kwargs["custom_routing_function"] = Name("split_routing")
     apart = _apart(flow, op, fact)
     if apart is not None and apart.biases:
         kwargs["has_bias"] = True
@@ -87,7 +129,8 @@ def _member(flow: Flow, op: Op, fact: Experts) -> Member:
     if names != _DEFAULT_NAMES:
         kwargs["ckpt_names"] = list(names)
     kwargs |= {"quant_config": QUANT, "prefix": Prefix(path.rpartition(".")[2])}
-    tensors = {"e_score_correction_bias": fact.correction_bias} if fact.correction_bias else {}
+    corrected = fact.correction_bias if _engine_routes(fact) else None
+    tensors = {"e_score_correction_bias": corrected} if corrected else {}
     return Member(path, "FusedMoEFactory", [], kwargs, op.where, sources=[path], tensors=tensors, apart=apart)
 
 
@@ -108,6 +151,7 @@ def _routing(flow: Flow, fact: Experts) -> dict[str, Value]:
     is no choice, and such a router is any other.
     """
     groups, top = (1, 1) if fact.groups is None or fact.top_groups is None else (fact.groups, fact.top_groups)
+    assert fact.scoring is not None, "the engine has a formula for what it routes itself"
     plain = fact.scoring == "softmax" and not fact.correction_bias and fact.scale == 1.0
     if plain and unwrap(groups) == 1:
         return {}

@@ -7,6 +7,7 @@ from collections import Counter
 from kunport_codegen.facts import Facts
 from kunport_codegen.graph import Frame, Graph, Location, Node, Ref
 from kunport_codegen.lowering.errors import LoweringError, Refusal
+from kunport_codegen.lowering.experts import router_inputs
 from kunport_codegen.lowering.flow import Flow, Op, needed
 from kunport_codegen.lowering.norms import has_layer
 from kunport_codegen.lowering.rotary import has_embedding, regrouped_alike
@@ -55,7 +56,7 @@ def _recognised(graph: Graph, facts: Facts, owners: dict[int, str]) -> dict[int,
         add("StateOperator", (), state.output, state.frame, state.where, state)
         ops[state.output].kwargs = {name: Ref(value) for name, value in state.inputs.items()}
     for experts in facts.experts:
-        add("Experts", (experts.input, experts.logits), experts.output, experts.frame, experts.where, experts)
+        add("Experts", (experts.input, *router_inputs(experts)), experts.output, experts.frame, experts.where, experts)
     return ops
 
 

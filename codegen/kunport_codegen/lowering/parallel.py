@@ -18,7 +18,7 @@ def place_linears(flow: Flow) -> None:
         splits = id(op) in linears and _feeds_rows(flow, users, linears, op)
         if splits or (op.name in _PASSES and any(value in flow.sharded for value in op.inputs())):
             flow.sharded.update(op.results)
-    routers = {op.args[1].id for op in flow.ops if op.name == "Experts"}
+    routers = {op.args[1].id for op in flow.ops if op.name == "Experts" and len(op.args) == 2}
     flow.ops = [_placed(flow, linears[id(op)], routers) if id(op) in linears else op for op in flow.ops]
     flow.settle()
     _check(flow)

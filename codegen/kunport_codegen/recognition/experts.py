@@ -6,6 +6,7 @@ The sum is a loop over the experts that some token chose. Its body must be one f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any as Anything
 
 from kunport_codegen.expression import unwrap
@@ -47,33 +48,30 @@ def _experts(index: Index, loop: Node, routers: Routers, networks: Networks) -> 
         return None
     routing, source = routers.read(match.bound["weights"], match.bound["choice"]), match.node("input")
     output = _output(index, result, source)
-    if routing is None or source is None or output is None or not _starts_at_zero(match, loop, source):
+    if source is None or output is None or not _starts_at_zero(match, loop, source):
         return None
-    count = _count(match, network, routing, source)
-    if count is None:
+    count = _count(match, network, source)
+    top_k = _width(match, source)
+    if count is None or top_k is None:
         return None
-    covered = [*match.nodes.values(), *network.nodes, *routing.nodes, loop, result, output]
-    return Experts(
+    if routing is not None and (sizes(routing.logits) or ())[1:] != (unwrap(count),):
+        routing = None  # it also chooses among what is none of these experts
+    covered = [*match.nodes.values(), *network.nodes, *(routing.nodes if routing else ()), loop, result, output]
+    found = Experts(
         input=source.id,
-        logits=routing.logits.id,
-        router_weight=_parameter(index, routing.logits.args[1]),
+        logits=None,
+        router_weight="",
         output=output.id,
         nodes=index.exclusive(covered, output),
         experts=count,
-        top_k=routing.top_k,
-        scoring=routing.scoring,
-        renormalize=routing.renormalize,
+        top_k=top_k,
+        scoring=None,
+        renormalize=False,
         gate_up=network.gate_up,
         down=network.down,
         activation=network.activation,
         frame=loop.frame,
         where=loop.where,
-        correction_bias=routing.correction_bias,
-        groups=routing.groups,
-        top_groups=routing.top_groups,
-        group_score=routing.group_score,
-        scale=routing.scale,
-        epsilon=routing.epsilon,
         gated=network.gated,
         packing=network.packing,
         transposed=network.transposed,
@@ -82,7 +80,38 @@ def _experts(index: Index, loop: Node, routers: Routers, networks: Networks) -> 
         limit=network.limit,
         up_offset=network.up_offset,
         weighted=match.bound["weighted"],
+        weights=match.bound["weights"].id,
+        choice=match.bound["choice"].id,
+        absent="absent" in match.bound,
     )
+    return found if routing is None else _routed(index, found, routing)
+
+
+def _routed(index: Index, found: Experts, routing: Routing) -> Experts:
+    """A mixture with the formula of its router."""
+    return replace(
+        found,
+        logits=routing.logits.id,
+        router_weight=_parameter(index, routing.logits.args[1]),
+        top_k=routing.top_k,
+        scoring=routing.scoring,
+        renormalize=routing.renormalize,
+        correction_bias=routing.correction_bias,
+        groups=routing.groups,
+        top_groups=routing.top_groups,
+        group_score=routing.group_score,
+        scale=routing.scale,
+        epsilon=routing.epsilon,
+    )
+
+
+def _width(match: Match, source: Node) -> Number | None:
+    """How many experts are chosen for a token, each with a weight. What is chosen has a class, and so is an expert."""
+    weights, choice, tokens = match.node("weights"), match.node("choice"), sizes(source)
+    shape = sizes(choice)
+    if choice is None or shape is None or tokens is None or len(shape) != 2:
+        return None
+    return number((choice.shape or ())[1]) if shape[0] == tokens[0] and sizes(weights) == shape else None
 
 
 def _output(index: Index, result: Node, source: Node | None) -> Node | None:
@@ -147,18 +176,16 @@ def _starts_at_zero(match: Match, loop: Node, source: Node) -> bool:
     return sizes(node) is not None and sizes(node) == sizes(source) and node.dtype in (source.dtype, FLOAT32)
 
 
-def _count(match: Match, network: Network, routing: Routing, source: Node) -> Number | None:
-    """The number of experts, where the stacked weights, the logits and the choice agree on it."""
-    logits, tokens = sizes(routing.logits), sizes(source)
+def _count(match: Match, network: Network, source: Node) -> Number | None:
+    """The number of experts, where the stacked weights and the classes of the choice agree on it."""
+    tokens = sizes(source)
     experts, _, hidden = network.sizes
-    if logits is None or tokens is None or tokens[1:] != (hidden,) or logits[1] < experts:
+    if tokens is None or tokens[1:] != (hidden,):
         return None
     absent = unwrap(match.bound.get("absent", experts))
-    if absent != experts or unwrap(match.bound["classes"]) not in (experts, experts + 1, logits[1], logits[1] + 1):
+    if absent != experts or unwrap(match.bound["classes"]) not in (experts, experts + 1):
         return None
-    if logits[1] != experts:
-        return None
-    return widest(*network.counts, *(number(size) for size in (routing.logits.shape or ())[1:]))
+    return widest(*network.counts)
 
 
 def _parameter(index: Index, arg: Anything) -> str:

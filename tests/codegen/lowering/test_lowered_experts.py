@@ -8,9 +8,9 @@ import pytest
 from kunport_codegen.expression import field
 from kunport_codegen.facts import Experts
 from kunport_codegen.graph import DType, Graph, Location, Parameter, Ref, Rename
-from kunport_codegen.lowering.experts import place_experts
-from kunport_codegen.lowering.flow import Flow, Op
-from kunport_codegen.lowering.members import Member, Own
+from kunport_codegen.lowering.experts import place_experts, router_inputs
+from kunport_codegen.lowering.flow import Flow, Layout, Op
+from kunport_codegen.lowering.members import Member, Name, Own
 
 WHERE = Location("model.py", 7)
 BIAS = "layers.0.mlp.gate.correction"
@@ -140,16 +140,53 @@ def test_groups_are_those_of_the_configuration_and_one_group_is_guarded() -> Non
     assert flow.refusals == []
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"group_score": "max", "correction_bias": BIAS}, "judges groups of experts by the max"),
-        ({"group_score": "sum of top 2"}, "judges groups of experts by the sum of top 2"),
-        ({"epsilon": 1e-3}, "computes weights that the engine's does not"),
-        ({"scoring": "sqrt_softplus"}, "computes weights that the engine's does not"),
-    ],
-)
-def test_a_router_that_the_engine_lacks_is_refused(change: dict[str, object], reason: str) -> None:
-    grouped = replace(FACT, groups=field("n_group", 4), top_groups=field("topk_group", 2), group_score="max")
-    (found,) = refusals(replace(grouped, **change))  # type: ignore[arg-type]
-    assert reason in found
+OWN_ROUTERS: list[dict[str, object]] = [
+    {"scoring": None, "logits": None},
+    {"scoring": "sqrt_softplus", "correction_bias": BIAS},
+    {"epsilon": 1e-3},
+    {"groups": field("n_group", 4), "top_groups": 2, "group_score": "max", "correction_bias": BIAS},
+    {"groups": field("n_group", 4), "top_groups": 2, "group_score": "sum of top 2"},
+]
+
+
+@pytest.mark.parametrize("change", OWN_ROUTERS)
+def test_a_router_that_the_engine_lacks_stays_code_and_hands_over_what_it_chose(change: dict[str, object]) -> None:
+    fact = replace(FACT, weights=4, choice=5, **change)  # type: ignore[arg-type]
+    assert router_inputs(fact) == (4, 5)
+    *joined, call = routed_by_code(fact)
+    assert [op.name for op in joined] == ["to", "to", "cat"]
+    assert (joined[-1].args, joined[-1].kwargs) == (([Ref(op.results[0]) for op in joined[:2]],), {"dim": -1})
+    assert (call.name, call.args) == ("call", (Ref(1), Ref(joined[-1].results[0])))
+    assert call.member is not None
+    assert call.member.kwargs["custom_routing_function"] == Name("split_routing")
+    assert not call.member.tensors
+    told = {"renormalize", "scoring_func", "use_grouped_topk", "e_score_correction_bias"}
+    assert not told & call.member.kwargs.keys()
+
+
+def test_no_expert_becomes_one_without_a_weight() -> None:
+    fact = replace(FACT, weights=4, choice=5, scoring=None, logits=None, absent=True)
+    weights, choice, none, *filled, joined, _ = routed_by_code(fact)
+    assert (none.name, none.args) == ("ge", (Ref(choice.results[0]), FACT.experts))
+    wanted = [(Ref(op.results[0]), Ref(none.results[0]), 0.0) for op in (weights, choice)]
+    assert [(op.name, op.args) for op in filled] == [("masked_fill", each) for each in wanted]
+    assert joined.args == ([Ref(op.results[0]) for op in filled],)
+
+
+def test_a_router_that_the_engine_has_hands_over_its_logits() -> None:
+    assert router_inputs(replace(FACT, weights=4, choice=5)) == (2,)
+
+
+def test_experts_that_read_what_the_router_weighted_are_refused() -> None:
+    assert "weights what the experts read" in refusals(replace(FACT, weighted="input"))[0]
+
+
+def routed_by_code(fact: Experts) -> list[Op]:
+    graph = Graph("TinyForCausalLM", "tiny", {})
+    shape = (fact.experts, field("hidden_size", 16), field("intermediate_size", 32))
+    graph.parameters[fact.down] = Parameter(fact.down, shape, DType("model"))
+    op = Op("Experts", (Ref(1), Ref(4), Ref(5)), {}, [3], "layers.0.mlp", WHERE, fact=fact)
+    flow = Flow(graph, [op], 3, free=6, layouts={4: Layout(True, (2,)), 5: Layout(True, (2,))})
+    place_experts(flow)
+    assert not flow.refusals
+    return flow.ops

@@ -66,6 +66,39 @@ def test_axes_are_counted_from_the_end(dim: int, expected: int) -> None:
     assert last(flow).kwargs["dim"] == expected
 
 
+def test_places_in_a_token_are_counted_from_the_end() -> None:
+    build = GraphBuilder()
+    x = hidden(build, HEADS, 4)
+    index = x.topk(2, dim=-1).item(1)
+    flow = flattened(build, x.gather(dim=3, index=index))
+    assert last(flow).args[1:] == (-1, Ref(index.id))
+    moved = flattened(build, x.zeros_like().scatter(-1, index, src=x.tanh()))
+    assert last(moved).args[1:3] == (-1, Ref(index.id))
+    assert not last(moved).kwargs
+
+
+@pytest.mark.parametrize("how", ["another's tokens", "across tokens", "a product"])
+def test_places_of_other_tokens_are_refused(how: str) -> None:
+    build = GraphBuilder()
+    x = hidden(build, 8)
+    index = x.topk(2, dim=-1).item(1)
+    if how == "another's tokens":
+        out = x.gather(2, build.parameter("places", 3, 7, 2))
+    elif how == "across tokens":
+        out = x.gather(1, index)
+    else:
+        out = x.scatter(2, index, x, reduce="multiply")
+    (refusal,) = flattened(build, out).refusals
+    assert refusal.op in ("gather", "scatter")
+
+
+def test_one_hot_numbers_lie_behind_those_they_are_of() -> None:
+    build = GraphBuilder()
+    flow = flattened(build, hidden(build, 8).topk(2, dim=-1).item(1).one_hot(num_classes=8).sum(dim=2))
+    assert (last(flow).name, last(flow).kwargs["dim"]) == ("sum", -2)
+    assert flow.layouts[flow.output].sizes == (8,)
+
+
 def test_an_operand_without_tokens_is_brought_to_the_axes_that_remain() -> None:
     build = GraphBuilder()
     weight = build.parameter("weight", HEADS, 1, 4)

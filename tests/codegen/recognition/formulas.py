@@ -24,7 +24,8 @@ def true_facts(graph: Graph) -> Facts:
     inputs = {norm.input for norm in facts.norms} | {each.input for each in (*facts.ropes, *facts.activations)}
     inputs |= {each for found in facts.attentions for each in (found.query, found.key, found.value)}
     inputs |= {found.bias for found in facts.attentions if found.bias is not None}
-    inputs |= {each for found in facts.experts for each in (found.input, found.logits)}
+    inputs |= {each for found in facts.experts for each in (found.input, found.weights, found.choice)}
+    inputs |= {found.logits for found in facts.experts if found.logits is not None}
     single = (*facts.norms, *facts.ropes, *facts.attentions, *facts.experts, *facts.activations)
     values, state = run(graph, inputs | {each.output for each in single})
     for norm in facts.norms:
@@ -34,7 +35,11 @@ def true_facts(graph: Graph) -> Facts:
     for found in facts.attentions:
         _close(attention_value(found, values, state), values[found.output])
     for experts in facts.experts:
-        _close(experts_value(experts, values[experts.input], values[experts.logits], state), values[experts.output])
+        routed = values[experts.weights], values[experts.choice]
+        _close(experts_value(experts, values[experts.input], *routed, state), values[experts.output])
+        if experts.logits is not None:
+            routed = routed_by_formula(experts, values[experts.logits], state)
+            _close(experts_value(experts, values[experts.input], *routed, state), values[experts.output])
     for activation in facts.activations:
         _close(activation_value(activation, values[activation.input]), values[activation.output])
     return facts
@@ -100,21 +105,32 @@ def attention_value(found: Attention, values: dict[int, np.ndarray], state: Stat
     return combined if found.heads_first else combined.swapaxes(1, 2)
 
 
-def experts_value(experts: Experts, x: np.ndarray, logits: np.ndarray, state: State) -> np.ndarray:
-    """Every token's own loop over the experts it chose."""
+def experts_value(experts: Experts, x: np.ndarray, weights: np.ndarray, choice: np.ndarray, state: State) -> np.ndarray:
+    """Every token's own loop over the experts it chose; the number after the last one's is none."""
     result = np.zeros_like(x)
     for token in range(len(x)):
-        scores = _scores(experts.scoring, logits[token])
-        selection = scores + (state[experts.correction_bias] if experts.correction_bias else 0.0)
-        if experts.groups is not None:
-            selection = _best_groups(experts, selection)
-        chosen = np.argsort(-selection)[: unwrap(experts.top_k)]
-        total = scores[chosen].sum() + (unwrap(experts.epsilon) or 0.0) if experts.renormalize else 1.0
-        for expert in chosen:
-            weight = scores[expert] / total * unwrap(experts.scale)
+        for weight, expert in zip(weights[token], choice[token].astype(int), strict=True):
+            if expert == unwrap(experts.experts):
+                assert experts.absent
+                continue
             before, after = (weight, 1.0) if experts.weighted == "input" else (1.0, weight)
             result[token] += after * _expert(experts, expert, before * x[token], state)
     return result
+
+
+def routed_by_formula(experts: Experts, logits: np.ndarray, state: State) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and choice ``[tokens, top_k]`` of a router that follows a formula."""
+    weights, choice = [], []
+    for each in logits:
+        scores = _scores(experts.scoring, each)
+        selection = scores + (state[experts.correction_bias] if experts.correction_bias else 0.0)
+        if experts.groups is not None:
+            selection = _best_groups(experts, selection)
+        choice.append(np.argsort(-selection)[: unwrap(experts.top_k)])
+        chosen = scores[choice[-1]]
+        total = chosen.sum() + (unwrap(experts.epsilon) or 0.0) if experts.renormalize else 1.0
+        weights.append(chosen / total * unwrap(experts.scale))
+    return np.stack(weights), np.stack(choice)
 
 
 def _scores(scoring: str, logits: np.ndarray) -> np.ndarray:

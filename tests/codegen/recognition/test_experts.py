@@ -152,6 +152,10 @@ def routed(logits: Tensor, how: Spelling) -> tuple[Tensor, Tensor]:
         weights = weights * SCALE
     if how.miss == "squared weights":
         weights = weights * weights
+    if how.miss == "weights of all experts":
+        weights = scores
+    if how.miss == "none is chosen":  # the number after the last expert's, where a weight is small
+        return weights, best.item(1).masked_fill(weights.lt(0.5), EXPERTS)
     return weights.to(MODEL) if how.cast_weights else weights, best.item(1)
 
 
@@ -215,8 +219,7 @@ def test_each_spelling_is_the_mixture_that_its_numbers_say(how) -> None:
 
 MISSES = (
     *("visits the popular", "skips an expert", "clamped", "adds elsewhere", "starts from the tokens", "a sum"),
-    *("no weights", "one bias for all", "another expert's", "limits that differ", "squared weights"),
-    *("two corrections", "weights of the corrected"),
+    *("no weights", "one bias for all", "another expert's", "limits that differ", "weights of all experts"),
 )
 
 
@@ -224,6 +227,16 @@ MISSES = (
 def test_a_near_miss_is_no_mixture(miss) -> None:
     build = GraphBuilder(CONFIG)
     assert recognize(build.graph(mixture(build, Spelling(miss=miss))[-1])).experts == []
+
+
+@pytest.mark.parametrize("miss", ["squared weights", "two corrections", "weights of the corrected", "none is chosen"])
+def test_a_router_of_no_known_formula_is_known_by_what_it_makes(miss) -> None:
+    build = GraphBuilder(CONFIG)
+    _, logits, result = mixture(build, Spelling(miss=miss))
+    (found,) = true_facts(build.graph(result)).experts
+    assert (found.scoring, found.logits, found.router_weight) == (None, None, "")
+    assert (found.experts, found.top_k, found.absent) == (EXPERTS, TOP_K, True)
+    assert not {found.weights, found.choice, logits.id} & found.nodes
 
 
 @pytest.mark.parametrize("change", [{"gate_up": (4, 8, 6)}, {"down": (4, 6, 4)}, {"gate_up": (4, 6)}])

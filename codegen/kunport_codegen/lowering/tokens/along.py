@@ -5,8 +5,8 @@ from __future__ import annotations
 from kunport_codegen.expression import unwrap
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.errors import RefusedError
-from kunport_codegen.lowering.flow import Layout, Op
-from kunport_codegen.lowering.tokens.axes import axes_of
+from kunport_codegen.lowering.flow import Layout, Op, Size
+from kunport_codegen.lowering.tokens.axes import Axes, axes_of
 from kunport_codegen.lowering.tokens.context import Context, Rules, argument, single_shape
 
 RULES = Rules()
@@ -30,6 +30,25 @@ def reduction(context: Context, op: Op) -> None:
     shapes = [context.shapes.get(result) for result in op.results]
     hints = axes.roles if op.kwargs.get("keepdim") else ()
     context.keep(op, [axes_of(shape, hints) if shape is not None else axes for shape in shapes])
+
+
+@RULES.of("gather scatter scatter_add")
+def at_places(context: Context, op: Op) -> None:
+    """Elements of each token by their places in it."""
+    if not op.kwargs.keys() <= {"dim", "index", "src", "value"}:
+        raise RefusedError("it does more than put numbers in places")
+    axes, index = context.of(op.args[0]), argument(op, 2, "index")
+    rest = [op.kwargs[name] for name in ("src", "value") if name in op.kwargs]
+    given = [arg for arg in (index, *op.args[3:], *rest) if isinstance(arg, Ref)]
+    if any(_over_tokens(context.of(each)) != _over_tokens(axes) for each in given):
+        raise RefusedError("its places are those of other tokens")
+    op.args = (op.args[0], axes.flat(argument(op, 1, "dim")), index, *op.args[3:], *rest)
+    op.kwargs = {}
+    context.keep(op, [axes_of(single_shape(context, op), axes.roles)])
+
+
+def _over_tokens(axes: Axes) -> list[Size | None]:
+    return [None if role is None else size for size, role in zip(axes.shape, axes.roles, strict=True)]
 
 
 @RULES.of("item")
@@ -100,6 +119,11 @@ def batched(context: Context, op: Op) -> None:
 
 @RULES.of("embedding")
 def embedding(context: Context, op: Op) -> None:
+    context.keep(op, [axes_of(single_shape(context, op), (*context.of(op.args[0]).roles, None))])
+
+
+@RULES.of("one_hot")
+def one_hot(context: Context, op: Op) -> None:
     context.keep(op, [axes_of(single_shape(context, op), (*context.of(op.args[0]).roles, None))])
 
 

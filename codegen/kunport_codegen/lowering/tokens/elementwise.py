@@ -39,6 +39,7 @@ def unchanged(context: Context, op: Op) -> None:
 @RULES.of(
     "where masked_fill isnan addcmul expm1 log1p log10 erfc atan sinh cosh trunc fmin fmax nan_to_num logical_xor"
 )
+@RULES.of("bitwise_not bitwise_and bitwise_or zeros_like ones_like full_like")
 def elementwise(context: Context, op: Op) -> None:
     """Operands are aligned at the end, so a batch or sequence axis must meet the same axis or none."""
     if op.name in ("add", "sub") and len(op.args) == 2 and isinstance(op.args[0], Ref) and unwrap(op.args[1]) == 0:

@@ -11,13 +11,22 @@ from __future__ import annotations
 from kunport_codegen.expression import Scalar, unwrap
 from kunport_codegen.facts import Experts
 
+from kunport.variants.fact import Fact
 from kunport.variants.model import Layer
 from kunport.variants.variant import ABSENT, Example, Found, Variant
+
+_OF_FORMULA = ("router.scoring", "router.renormalize", "router.groups", "router.correction_bias", "router.scale")
 
 
 def read(layer: Layer, fact: Experts) -> Found:
     """The router's keys."""
     model, where = layer.model, fact.where
+    yield "router.experts", model.fact(fact.experts, where)
+    yield "router.top_k", model.fact(fact.top_k, where)
+    if fact.scoring is None:
+        reason = f"{where}: its router follows no formula that kunport knows"
+        yield from ((key, Fact(None, where, reason=reason)) for key in _OF_FORMULA)
+        return
     groups = fact.groups if fact.groups is not None and unwrap(fact.groups) != 1 else None
     scale = fact.scale
     yield (
@@ -26,8 +35,6 @@ def read(layer: Layer, fact: Experts) -> Found:
             fact.scoring.replace("sqrt_softplus", "sqrtsoftplus"), where, r"scoring_func|score_func|router_activation"
         ),
     )
-    yield "router.experts", model.fact(fact.experts, where)
-    yield "router.top_k", model.fact(fact.top_k, where)
     yield "router.renormalize", model.fact(fact.renormalize, where, r"norm_topk|norm_top_k|renormalize|route_norm")
     yield "router.groups", model.fact(groups, where, "", fact.groups)
     yield "router.correction_bias", model.fact(fact.correction_bias is not None, where, "correction_bias")
