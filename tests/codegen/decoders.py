@@ -24,7 +24,8 @@ class Decoder:
     Attributes:
         norm: ``before`` or ``after`` (where an RMS norm casts), ``gemma``, ``layer``, ``bare`` (layer norm without
             weight), or ``odd``, a form that the engine has no layer for.
-        residual: ``pre``, ``post``, ``sandwich``, ``parallel`` (two norms) or ``shared`` (parallel, one norm).
+        residual: ``pre``, ``post``, ``sandwich``, ``parallel`` (two norms), ``shared`` (parallel, one norm) or ``single``
+            (attention alone).
         projections: ``separate``, ``fused`` (query, key, value), ``grouped`` (by key-value head), ``reversed`` (value first).
         gate: ``separate``, ``fused``, ``swapped`` (up first), ``woven`` (rows of both in turn) or ``none`` (a plain MLP).
         query_norm: ``head``, ``full`` or "" for none.
@@ -240,6 +241,8 @@ def _layer(it: ModelBuilder, index: int, hidden: Tensor) -> Tensor:
         if residual in ("post", "sandwich"):
             attended = it.norm(f"{path}.attention_norm", attended, size)
         hidden = hidden + _scaled(it, attended)
+        if residual == "single":
+            return hidden
         second = hidden if residual == "post" else it.norm(f"{path}.second_norm", hidden, size)
         out = _mlp(it, path, second)
         if residual in ("post", "sandwich"):

@@ -16,6 +16,8 @@ FLOAT32 = DType("float32")
 _LOST = 1e-12
 # The alpha of an activation ``gate * sigmoid(alpha * gate)``.
 _SLOPES = {"silu": 1.0, "quick_gelu": 1.702}
+# Activations of experts that are not gated.
+_PLAIN = ("silu", "gelu", "gelu_tanh", "relu2")
 _DEFAULT_NAMES = ("gate_proj", "down_proj", "up_proj")
 
 
@@ -73,7 +75,9 @@ def _lacking(fact: Experts) -> str | None:
         return "its router computes weights that the engine's does not"
     if fact.weighted != "output":
         return "its router weights what the experts read, not what they make"
-    if not fact.gated or fact.packing not in ("concatenated", "interleaved"):
+    if not fact.gated:
+        return _lacking_of_plain(fact)
+    if fact.packing not in ("concatenated", "interleaved"):
         return f"its experts are {fact.packing}{' and transposed' if fact.transposed else ''}, the engine's are not"
     biases = tuple(filter(None, (fact.gate_up_bias, fact.down_bias)))
     if biases and biases != (f"{fact.gate_up}_bias", f"{fact.down}_bias"):
@@ -81,6 +85,14 @@ def _lacking(fact: Experts) -> str | None:
     if (fact.limit is not None or fact.up_offset) and not _is_clamped(fact):
         return "its activation has limits or offsets that the engine's has not"
     return None
+
+
+def _lacking_of_plain(fact: Experts) -> str | None:
+    """The same for experts that are not gated."""
+    if fact.activation not in _PLAIN or fact.transposed:
+        turned = "transposed and " * fact.transposed
+        return f"its experts are {turned}without a gate, by {fact.activation}, the engine's are not"
+    return "its experts have biases and no gate, the engine's have not" if fact.gate_up_bias or fact.down_bias else None
 
 
 def _engine_routes(fact: Experts) -> bool:
@@ -123,6 +135,8 @@ def _member(flow: Flow, op: Op, fact: Experts) -> Member:
             "swiglu_alpha": _SLOPES[fact.activation],
             "swiglu_beta": fact.up_offset,
         }
+    elif not fact.gated:
+        kwargs["activation"] = f"{fact.activation}_no_mul"
     elif fact.activation != "silu":
         kwargs["activation"] = fact.activation
     names = checkpoint_names(flow, fact)
@@ -137,7 +151,7 @@ def _member(flow: Flow, op: Op, fact: Experts) -> Member:
 def _apart(flow: Flow, op: Op, fact: Experts) -> Apart | None:
     """How experts are taken apart whose rows alternate, or that have biases; None for those that the engine loads."""
     biases = tuple(filter(None, (fact.gate_up_bias, fact.down_bias)))
-    if fact.packing == "concatenated" and not biases:
+    if fact.packing in ("concatenated", "single") and not biases:
         return None
     if _sources(flow, fact.gate_up) or _sources(flow, fact.down):
         flow.refuse(op, "its experts alternate rows or have biases, and lie one by one in the checkpoint")
@@ -171,9 +185,16 @@ def _routing(flow: Flow, fact: Experts) -> dict[str, Value]:
     return kwargs
 
 
-def checkpoint_names(flow: Flow, fact: Experts) -> tuple[str, str, str]:
-    """What the checkpoint calls gate, down and up of a single expert, as far as it stores experts one by one."""
+def checkpoint_names(flow: Flow, fact: Experts) -> tuple[str, str, str | None]:
+    """What the checkpoint calls gate, down and up of a single expert, as far as it stores experts one by one.
+
+    Where there is no gate, what comes first takes its place.
+    """
     gate_up, down = _sources(flow, fact.gate_up), _sources(flow, fact.down)
+    if not fact.gated:
+        one_by_one = len(gate_up) == len(down) == 1
+        up, back = (gate_up[0], down[0]) if one_by_one else (basename(fact.gate_up), basename(fact.down))
+        return up, back, None
     if len(gate_up) == 2 and len(down) == 1:
         return gate_up[0], down[0], gate_up[1]
     return _DEFAULT_NAMES

@@ -43,11 +43,14 @@ def thread_residual(flow: Flow) -> None:
 
 
 def _start(flow: Flow, norm: Op) -> None:
-    """The first layer's norm: nothing to add yet, and its input is the residual from then on."""
+    """The first layer's norm: nothing to add yet, and its input is the residual from then on.
+
+    That is read in the first layer alone, and by the second one's norm where that has taken over the only addition.
+    """
     entering = norm.args[0].id
     residual = flow.fresh(flow.layouts[entering], flow.dtypes.get(entering))
     for op in flow.ops:
-        if op is not norm and layer_of(op.owner) == layer_of(norm.owner):
+        if op is not norm:
             op.args = substitute(op.args, lambda value: residual if value == entering else value)
     norm.args = (Ref(entering), Ref(NO_RESIDUAL))
     norm.results = [*norm.results, residual]

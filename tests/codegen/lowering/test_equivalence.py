@@ -77,7 +77,8 @@ def test_a_lowered_decoder_gives_the_graphs_logits(decoder: Decoder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("residual", "norm"), list(product(("pre", "post", "sandwich", "parallel", "shared"), ("before", "layer")))
+    ("residual", "norm"),
+    list(product(("pre", "post", "sandwich", "parallel", "shared", "single"), ("before", "layer"))),
 )
 def test_each_residual_skeleton(residual: str, norm: str) -> None:
     assert_same(Decoder(residual=residual, norm=norm))

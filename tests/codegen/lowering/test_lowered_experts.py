@@ -177,6 +177,32 @@ def test_a_router_that_the_engine_has_hands_over_its_logits() -> None:
     assert router_inputs(replace(FACT, weights=4, choice=5)) == (2,)
 
 
+PLAIN = replace(FACT, gated=False, packing="single", gate_up="layers.0.mlp.experts.up_proj", activation="relu2")
+SINGLES = [
+    Rename(("l.*.moe.*.w1.weight",), "layers.*.mlp.experts.up_proj", ("stack",)),
+    Rename(("l.*.moe.*.w2.weight",), "layers.*.mlp.experts.down_proj", ("stack",)),
+]
+
+
+@pytest.mark.parametrize(("renames", "names"), [([], ["up_proj", "down_proj", None]), (SINGLES, ["w1", "w2", None])])
+def test_experts_without_a_gate_have_two_matrices(renames: list[Rename], names: list[str | None]) -> None:
+    member = placed(PLAIN, renames)
+    assert (member.kwargs["activation"], member.kwargs["ckpt_names"]) == ("relu2_no_mul", names)
+    assert member.apart is None
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"activation": "relu"}, "without a gate, by relu"),
+        ({"transposed": True}, "transposed and without a gate"),
+        ({"down_bias": f"{FACT.down}_bias"}, "biases and no gate"),
+    ],
+)
+def test_experts_without_a_gate_that_the_engine_lacks_are_refused(change: dict[str, object], reason: str) -> None:
+    assert reason in refusals(replace(PLAIN, **change))[0]  # type: ignore[arg-type]
+
+
 def test_experts_that_read_what_the_router_weighted_are_refused() -> None:
     assert "weights what the experts read" in refusals(replace(FACT, weighted="input"))[0]
 

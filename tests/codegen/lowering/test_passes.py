@@ -41,6 +41,13 @@ def test_a_pre_norm_layer_hands_its_residual_on() -> None:
     assert not any(step.name == "add" for step in body.steps)
 
 
+def test_a_layer_of_one_addition_hands_its_residual_on() -> None:
+    body = layer(lowered(build(Decoder(residual="single"))))
+    assert [len(step.results) for step in calls(body)] == [2]
+    assert len(body.outputs) == 2
+    assert not any(step.name == "add" for step in body.steps)
+
+
 def test_a_sandwich_adds_in_the_norms_before_attention_and_mlp() -> None:
     body = layer(lowered(build(Decoder(residual="sandwich", norm="gemma"))))
     assert [len(step.results) for step in calls(body)] == [2, 1, 2, 1]

@@ -13,6 +13,7 @@ from vllm.model_executor.layers.fused_moe.unquantized_fused_moe_method import (
 )
 
 from kunport_runtime import operators
+from kunport_runtime.engine.layers.plain_experts import plain_experts
 from kunport_runtime.errors import KunportRuntimeError
 from kunport_runtime.operators.accounting import layer as counted_layer
 
@@ -22,6 +23,12 @@ _ACTIVATIONS = {
     MoEActivation.GELU_TANH: {"activation": "gelu_tanh"},
     MoEActivation.SWIGLUOAI: {"activation": "silu", "packing": "interleaved"},
     MoEActivation.SWIGLUOAI_UNINTERLEAVE: {"activation": "silu"},
+}
+_PLAIN = {
+    MoEActivation.SILU_NO_MUL: "silu",
+    MoEActivation.GELU_NO_MUL: "gelu",
+    MoEActivation.GELU_TANH_NO_MUL: "gelu_tanh",
+    MoEActivation.RELU2_NO_MUL: "relu_squared",
 }
 _SCORINGS = ("softmax", "sigmoid")
 
@@ -36,9 +43,12 @@ class UnquantizedFusedMoEMethod(VllmMethod):
     def __init__(self, moe: Any) -> None:
         super().__init__(moe)
         self._routes = False  # known once `create_weights` has seen the layer
-        if moe.activation not in _ACTIVATIONS:
+        plain = moe.activation in _PLAIN
+        if plain:
+            self.operators = ("expert_routing", "grouped_matmul")
+        if (not plain and moe.activation not in _ACTIVATIONS) or (plain and moe.has_bias):
             raise KunportRuntimeError(
-                f"Experts with the activation {moe.activation.value!r} have no operator.",
+                f"Experts with the activation {moe.activation.value!r}{' and biases' * moe.has_bias} have no operator.",
                 "Run vLLM without kunport for this model.",
             )
         if moe.moe_parallel_config.enable_eplb:
@@ -79,13 +89,16 @@ class UnquantizedFusedMoEMethod(VllmMethod):
             ids = layer.expert_map[ids.long()]
         if layer.apply_router_weight_on_input:
             x, weights = (x * weights.to(x.dtype)), torch.ones_like(weights)
+        weights, ids = weights.to(torch.float32), ids.to(torch.int32)
         with counted_layer(layer.layer_name):
+            if layer.activation in _PLAIN:
+                return plain_experts(x, layer.w13_weight, layer.w2_weight, weights, ids, _PLAIN[layer.activation])
             out: Tensor = operators.fused_experts(
                 x=x,
                 gate_up_weight=layer.w13_weight,
                 down_weight=layer.w2_weight,
-                weights=weights.to(torch.float32),
-                ids=ids.to(torch.int32),
+                weights=weights,
+                ids=ids,
                 gate_up_bias=getattr(layer, "w13_bias", None),
                 down_bias=getattr(layer, "w2_bias", None),
                 **_gate(layer),

@@ -6,6 +6,7 @@ from vllm.model_executor.custom_op import CustomOp, op_registry_oot
 
 from kunport_runtime.engine.layers import activations, experts, norms, positions
 from kunport_runtime.engine.layers.positions import PLAIN, rotating
+from kunport_runtime.engine.platforms.patches import allow_plain_experts
 
 LAYERS = (
     norms.RMSNorm,
@@ -27,3 +28,4 @@ def register_layers() -> None:
         return
     for layer in (*LAYERS, *(rotating(plain) for plain in PLAIN)):
         CustomOp.register_oot(layer, name=layer.__name__)
+    allow_plain_experts()

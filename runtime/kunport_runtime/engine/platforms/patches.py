@@ -1,4 +1,4 @@
-"""Changes to torch that no seam of vLLM allows to avoid. Each says why, for which versions, and when it goes."""
+"""Changes to torch and vLLM that no seam allows to avoid. Each says why, for which versions, and when it goes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,26 @@ def supply_weak_references() -> None:
     if not hasattr(torch.ops._C, "weak_ref_tensor"):
         _LIBRARY.define("weak_ref_tensor(Tensor input) -> Tensor")
         _LIBRARY.impl("weak_ref_tensor", weak_reference, "CompositeExplicitAutograd")
+
+
+def allow_plain_experts() -> None:
+    """Let a mixture have experts that are not gated: the layer that stands in for vLLM's computes them on all devices.
+
+    vLLM refuses them on any platform but CUDA, ROCm and XPU, last of all when it checks the layer's settings (0.32,
+    ``FusedMoEConfig``). It goes once vLLM asks the platform.
+    """
+    from vllm.model_executor.layers.fused_moe.config import FusedMoEConfig
+
+    checked = FusedMoEConfig.__post_init__
+
+    def check(config: FusedMoEConfig) -> None:
+        try:
+            checked(config)
+        except NotImplementedError:
+            if config.is_act_and_mul:
+                raise
+
+    FusedMoEConfig.__post_init__ = check
 
 
 def weak_reference(tensor: torch.Tensor) -> torch.Tensor:
