@@ -5,6 +5,7 @@ says how far a scan that goes token by token is from what bytes allow.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,8 @@ def _normal(device: str, *shape: int, scale: float = 1.0) -> torch.Tensor:
     return torch.randn(shape, device=device).mul_(scale).to(torch.bfloat16)
 
 
-def _batch(device: str, sequences: int, length: int) -> Arguments:
+def batch_of(device: str, sequences: int, length: int) -> Arguments:
+    """Sequences of a length each, all with a state."""
     return {
         "query_start_loc": torch.arange(sequences + 1, device=device, dtype=torch.int32) * length,
         "state_slots": torch.randperm(sequences, device=device).to(torch.int32),
@@ -100,6 +102,11 @@ _ELEMENTS: list[Config] = [
     {"elements": elements, "warps": warps}
     for elements, warps in ((1024, 1), (2048, 1), (2048, 2), (4096, 2), (4096, 4), (8192, 4), (16384, 4), (16384, 8))
 ]
+_CHUNKS: list[Config] = [
+    {"chunk": chunk, "columns": columns, "warps": warps}
+    for chunk, columns, warps in ((16, 16, 2), (16, 32, 4), (16, 64, 4), (32, 32, 4), (32, 64, 8), (64, 64, 8))
+]
+_CHUNKED = frozenset(("mamba2_scan", "gated_delta_rule", "linear_attention"))  # prompts are products of matrices
 _TILES: list[Config] = [
     {"rows": rows, "block": block, "warps": warps}
     for rows, block, warps in ((16, 128, 4), (8, 256, 4), (16, 256, 4), (32, 256, 4), (16, 512, 8), (32, 128, 4))
@@ -118,13 +125,19 @@ def compilations(only: str = "") -> Iterator[Callable[[], None]]:
     for operator, (_, candidates) in FORMS.items():
         if wanted(operator, only):
             for length in (1, 4):
-                yield from (partial(_compile, operator, config, length) for config in candidates)
+                table, configs = _tuned(operator, length, candidates)
+                yield from (partial(_compile, operator, table, config, length) for config in configs)
 
 
-def _compile(operator: str, config: Config, length: int) -> None:
+def _tuned(operator: str, length: int, candidates: list[Config]) -> tuple[str, list[Config]]:
+    """What is tuned for sequences of a length: the name in a tuning table, and its candidates."""
+    return (f"{operator}_chunks", _CHUNKS) if length > 1 and operator in _CHUNKED else (operator, candidates)
+
+
+def _compile(operator: str, table: str, config: Config, length: int) -> None:
     make, _ = FORMS[operator]
-    with forced(operator, config):
-        launcher(operator)(**make("cpu", 4, 4 * length), **_batch("cpu", 4, length))
+    with forced(table, config):
+        launcher(operator)(**make("cpu", 4, 4 * length), **batch_of("cpu", 4, length))
 
 
 def state_trials(only: str = "") -> Iterator[Trial]:
@@ -133,15 +146,18 @@ def state_trials(only: str = "") -> Iterator[Trial]:
         if not wanted(operator, only):
             continue
         for sequences, length in BATCHES:
-            arguments = make("cuda", sequences, sequences * length) | _batch("cuda", sequences, length)
+            arguments = make("cuda", sequences, sequences * length) | batch_of("cuda", sequences, length)
             contract = registry.contract(operator)
             rows = {"rows": sequences * length, "size": arguments["out"][0].numel()}
+            table, configs = _tuned(operator, length, candidates)
             if operator in ("gated_delta_rule", "linear_attention"):
                 rows["size"] = arguments["key"].shape[2]
+            elif table != operator:
+                rows["size"] = arguments["b"].shape[2]
             moved = sum(_bytes(value) for value in arguments.values()) + _bytes(arguments["state"])
             label = f"{sequences} x {length} tokens"
             assert "state" in contract.changed
-            yield trial_of(operator, label, arguments, moved, rows, candidates, [])
+            yield replace(trial_of(operator, label, arguments, moved, rows, configs, []), operator=table)
 
 
 def _bytes(value: object) -> int:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kunport_runtime.operators.registry import registry
@@ -45,19 +46,23 @@ TUNED = {
 }
 
 
-def outcomes(*cases: str, **environment: str) -> dict[str, list[list[object]]]:
-    """`OPERATOR:DTYPE` -> the rows of its cases."""
-    script = Path(__file__).with_name("triton_outcomes.py")
+def interpreted(name: str, *arguments: str, **environment: str) -> list[list[Any]]:
+    """The rows that a script beside this file prints."""
+    script = Path(__file__).with_name(name)
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", script, *cases],
+        [sys.executable, "-W", "ignore", script, *arguments],
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path), **environment},
         capture_output=True,
         text=True,
     )
     assert run.returncode == 0, run.stderr[-2000:]
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def outcomes(*cases: str, **environment: str) -> dict[str, list[list[object]]]:
+    """`OPERATOR:DTYPE` -> the rows of its cases."""
     rows: dict[str, list[list[object]]] = {case: [] for case in cases}
-    for line in run.stdout.splitlines():
-        row = json.loads(line)
+    for row in interpreted("triton_outcomes.py", *cases, **environment):
         rows[row[0]].append(row)
     return rows
 
@@ -91,3 +96,9 @@ def test_kernels_are_right_with_other_tuning_too(tmp_path: Path) -> None:
     shown = outcomes(*(f"{operator}:float32" for operator in operators), KUNPORT_TUNING=str(tmp_path))
     assert all(shown.values())
     assert [row for rows in shown.values() for row in rows if row[2]] == []
+
+
+def test_prompts_of_several_chunks_leave_the_states_that_token_by_token_leaves() -> None:
+    rows = interpreted("triton_chunks.py")
+    assert {row[0] for row in rows} == {"linear_attention", "gated_delta_rule", "mamba2_scan"}
+    assert [row for row in rows if not row[2] <= 1] == []

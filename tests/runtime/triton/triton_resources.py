@@ -6,7 +6,7 @@ A process of its own, since it replaces Triton's active driver.
 import json
 
 import torch
-from kunport_runtime.bench import product_trials
+from kunport_runtime.bench import product_trials, state_trials
 from kunport_runtime.bench.ahead import compiling_only, resources
 from kunport_runtime.bench.attention import Batch
 from kunport_runtime.operators.draw import Draw
@@ -23,6 +23,11 @@ with compiling_only() as compiled:
         implementation.load()(**case.arguments)
     for operator in ("fp8_matmul", "fused_experts", "int8_matmul", "linear"):
         next(product_trials.compilations(operator))()
+    for operator in ("mamba2_scan", "gated_delta_rule"):  # prompts, at a served model's sizes
+        make, _ = state_trials.FORMS[operator]
+        registry.implementations(operator)["triton"].load()(
+            **make("cpu", 4, 16), **state_trials.batch_of("cpu", 4, length=4)
+        )
     for operator, launch, lengths in (("paged_decode", decode, (1, 64)), ("paged_prefill", prefill, (64, 64))):
         for page in (16, 128):
             entry = min(shipped[operator], key=lambda entry: abs(entry["shape"]["page"] - page))

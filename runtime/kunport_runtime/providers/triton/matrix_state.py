@@ -1,14 +1,15 @@
 """Linear attention and the gated delta rule: one loop over a sequence's tokens, a matrix in registers for each head.
 
 The delta rule writes the difference to what the matrix recalls, where linear attention writes the value itself. Columns
-of the matrix do not depend on each other, so that a program takes some of them. (Prompts go token by token too.)
+of the matrix do not depend on each other, so that a program takes some of them. Prompts are `chunked_state`'s, but
+where each row of the matrix has a decay of its own, or keys are very wide.
 """
 
 import torch
 import triton
 import triton.language as tl
 
-from kunport_runtime.providers.triton import tuning
+from kunport_runtime.providers.triton import chunked_state, tuning
 from kunport_runtime.providers.triton.sequences import exp, sequence_of
 
 # `elements`: of a head's matrix, that a program has: whole columns.
@@ -143,6 +144,12 @@ def _launch(
     tokens, heads, value_dim = value.shape
     sequences, (key_heads, key_dim) = batch[1].shape[0], key.shape[1:]
     if not tokens:
+        return
+    if decay_span == key_dim and chunked_state.takes(sequences, tokens, key_dim):
+        chunked_state.launch(
+            operator, out, query, key, value, decay, decay_strides, state, (value_dim, 1), batch,
+            scale=scale, beta=beta, normalize=normalize,
+        )  # fmt: skip
         return
     config = tuning.lookup(operator, query.dtype, query.device, DEFAULTS, rows=tokens, size=key_dim)
     key_pad = triton.next_power_of_2(key_dim)

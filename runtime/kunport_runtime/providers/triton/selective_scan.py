@@ -1,14 +1,14 @@
 """The scans of Mamba and Mamba 2: one loop over a sequence's tokens, its state in registers.
 
 Mamba is Mamba 2 with one head of all channels, whose step and decay are each channel's own. (Gu and Dao 2023; Dao and
-Gu 2024. Prompts go token by token too.)
+Gu 2024.) Prompts of Mamba 2 are `chunked_state`'s, those of Mamba go token by token too.
 """
 
 import torch
 import triton
 import triton.language as tl
 
-from kunport_runtime.providers.triton import tuning
+from kunport_runtime.providers.triton import chunked_state, tuning
 from kunport_runtime.providers.triton.gated_activation import sigmoid
 from kunport_runtime.providers.triton.sequences import exp, sequence_of, softplus
 
@@ -146,6 +146,12 @@ def _scan(
     tokens, heads, size = x.shape
     sequences, state_size = batch[1].shape[0], state.shape[3]
     if not tokens:
+        return
+    if bounds is not None and chunked_state.takes(sequences, tokens, state_size):
+        chunked_state.launch(
+            operator, out, c, b, x, a, (0, a.stride(0)), state, (1, state_size), batch,
+            steps=chunked_state.Steps(dt, dt_bias, dt_softplus, *bounds, d),
+        )  # fmt: skip
         return
     config = tuning.lookup(operator, x.dtype, x.device, DEFAULTS, rows=tokens, size=heads * size)
     state_pad = triton.next_power_of_2(state_size)
