@@ -7,6 +7,8 @@ from kunport_codegen.lowering.flow import Flow, Op
 from kunport_codegen.lowering.linears import Linear, linear_member, linear_of
 from kunport_codegen.lowering.views import ELEMENTWISE
 
+# What a router's own code does not lie behind.
+_ENDS = {"Norm", "Attention", "Experts", "Rope", "StateOperator", "embedding", "parameter", "input"}
 _PASSES = ELEMENTWISE | {"view", "split_heads", "Rope", "Norm", "Attention"}
 
 
@@ -18,7 +20,7 @@ def place_linears(flow: Flow) -> None:
         splits = id(op) in linears and _feeds_rows(flow, users, linears, op)
         if splits or (op.name in _PASSES and any(value in flow.sharded for value in op.inputs())):
             flow.sharded.update(op.results)
-    routers = {op.args[1].id for op in flow.ops if op.name == "Experts" and len(op.args) == 2}
+    routers = _routers(flow, linears)
     flow.ops = [_placed(flow, linears[id(op)], routers) if id(op) in linears else op for op in flow.ops]
     flow.settle()
     _check(flow)
@@ -36,6 +38,23 @@ def _placed(flow: Flow, linear: Linear, routers: set[int]) -> Op:
     else:
         member = linear_member(linear, "ReplicatedLinear")
     return flow.call(linear.op, member, (linear.op.args[0],), [result])
+
+
+def _routers(flow: Flow, linears: dict[int, Linear]) -> set[int]:
+    """The logits of routers: the nearest results of linear layers behind what mixtures of experts are given of them."""
+    producers = flow.producers()
+    pending = [arg.id for op in flow.ops if op.name == "Experts" for arg in op.args[1:]]
+    seen, found = set(pending), set[int]()
+    while pending:
+        value = pending.pop()
+        op = producers.get(value)
+        if op is not None and id(op) in linears:
+            found.add(value)
+        elif op is not None and op.name not in _ENDS:
+            new = set(op.inputs()) - seen
+            seen |= new
+            pending += new
+    return found
 
 
 def _feeds_rows(flow: Flow, users: dict[int, list[Op]], linears: dict[int, Linear], op: Op) -> bool:

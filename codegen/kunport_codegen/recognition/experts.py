@@ -13,7 +13,7 @@ from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Experts, Number
 from kunport_codegen.graph import Node, Ref
 
-from .index import FLOAT32, Index, number, sizes, widest
+from .index import FLOAT32, Index, argument, axis, number, sizes, widest
 from .networks import Network, Networks
 from .pattern import Any, Cast, Match, OneOf, Op
 from .routers import Routers, Routing
@@ -24,6 +24,10 @@ _EXPERT = Any("expert")
 # The experts that some token chose, ``[chosen, 1]``; ``chosen`` is one-hot, ``[experts, top_k, tokens]``.
 _CHOSEN = Op("permute", Op("one_hot", Any("choice"), num_classes=Any("classes")), (2, 1, 0))
 _VISITED = Op("nonzero", Op("gt", Op("sum", Any("chosen"), dim=OneOf((-1, -2), (-2, -1), [-1, -2], [-2, -1])), 0))
+
+# What gives places among scores as its second result, with the position of its dimension; and what hands places on.
+_CHOOSING = {"topk": 2, "max": 1, "sort": 1}
+_HANDING_ON = ("cat", "stack", "unsqueeze", "squeeze", "reshape", "to", "contiguous")
 
 # One turn of the loop: the tokens (columns) that chose this expert as one of theirs (rows).
 _PLACES = Op("where", Op("getitem", Any("chosen"), _EXPERT))
@@ -82,7 +86,7 @@ def _experts(index: Index, loop: Node, routers: Routers, networks: Networks) -> 
         weighted=match.bound["weighted"],
         weights=match.bound["weights"].id,
         choice=match.bound["choice"].id,
-        absent="absent" in match.bound,
+        absent="absent" in match.bound and not _all_are_experts(match, count),
     )
     return found if routing is None else _routed(index, found, routing)
 
@@ -112,6 +116,26 @@ def _width(match: Match, source: Node) -> Number | None:
     if choice is None or shape is None or tokens is None or len(shape) != 2:
         return None
     return number((choice.shape or ())[1]) if shape[0] == tokens[0] and sizes(weights) == shape else None
+
+
+def _all_are_experts(match: Match, count: Number) -> bool:
+    """Whether all that is chosen are places among as many scores as there are experts."""
+    index, pending = match.index, [match.bound["choice"]]
+    while pending:
+        node = index.producer(pending.pop())
+        if node is None:
+            return False
+        if node.op in _HANDING_ON:
+            pending += node.args[0] if isinstance(node.args[0], list | tuple) else [node.args[0]]
+            continue
+        best = index.producer(node.args[0]) if node.op == "item" and node.args[1] == 1 else None
+        if best is None or best.op not in _CHOOSING:
+            return False
+        scores = sizes(index.producer(best.args[0]))
+        dim = best.kwargs.get("dim", argument(best, _CHOOSING[best.op], -1))
+        if scores is None or axis(dim, len(scores)) != -1 or scores[-1] != unwrap(count):
+            return False
+    return True
 
 
 def _output(index: Index, result: Node, source: Node | None) -> Node | None:

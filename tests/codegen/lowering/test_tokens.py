@@ -99,6 +99,16 @@ def test_one_hot_numbers_lie_behind_those_they_are_of() -> None:
     assert flow.layouts[flow.output].sizes == (8,)
 
 
+def test_a_product_with_a_matrix_of_each_head_is_one_of_each_token() -> None:
+    build = GraphBuilder()
+    rows = hidden(build, 8).reshape((1, apply("mul", BATCH, SEQUENCE), 8)).expand((HEADS, -1, -1))
+    flow = flattened(build, build.apply("bmm", rows, build.parameter("matrices", HEADS, 8, 5)))
+    assert (last(flow).name, last(flow).args[0]) == ("einsum", "thd,hde->the")
+    assert flow.layouts[flow.output].sizes == (HEADS, 5)
+    (refusal,) = flattened(build, build.apply("bmm", rows, rows.transpose(1, 2))).refusals
+    assert "across tokens" in refusal.reason
+
+
 def test_an_operand_without_tokens_is_brought_to_the_axes_that_remain() -> None:
     build = GraphBuilder()
     weight = build.parameter("weight", HEADS, 1, 4)

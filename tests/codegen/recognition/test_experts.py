@@ -235,7 +235,7 @@ def test_a_router_of_no_known_formula_is_known_by_what_it_makes(miss) -> None:
     _, logits, result = mixture(build, Spelling(miss=miss))
     (found,) = true_facts(build.graph(result)).experts
     assert (found.scoring, found.logits, found.router_weight) == (None, None, "")
-    assert (found.experts, found.top_k, found.absent) == (EXPERTS, TOP_K, True)
+    assert (found.experts, found.top_k, found.absent) == (EXPERTS, TOP_K, miss == "none is chosen")
     assert not {found.weights, found.choice, logits.id} & found.nodes
 
 

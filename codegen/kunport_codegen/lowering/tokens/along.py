@@ -99,9 +99,19 @@ def matmul(context: Context, op: Op) -> None:
     context.keep(op, [axes_of(single_shape(context, op), left.roles)])
 
 
-@RULES.of("baddbmm")
+@RULES.of("bmm")
 def batched(context: Context, op: Op) -> None:
     """A matrix of parameters for each head, where tokens lie behind the heads."""
+    left, right = (context.of(arg) for arg in op.args)
+    if left.roles != (None, "t", None) or right.layout.tokens or op.kwargs:
+        raise RefusedError("it is a product across tokens that is not recognised as attention")
+    op.name, op.args = "einsum", ("thd,hde->the", *op.args)
+    context.keep(op, [axes_of(single_shape(context, op))])
+
+
+@RULES.of("baddbmm")
+def batched_and_added(context: Context, op: Op) -> None:
+    """The same with a bias for each head."""
     added, left, right = (context.of(arg) for arg in op.args)
     if left.roles != (None, "t", None) or right.layout.tokens or added.layout.tokens or op.kwargs:
         raise RefusedError("it is a product across tokens that is not recognised as attention")
