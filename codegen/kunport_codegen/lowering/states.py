@@ -5,7 +5,6 @@ from __future__ import annotations
 from kunport_codegen.expression import Scalar
 from kunport_codegen.facts import StateOperator
 from kunport_codegen.graph import Ref
-from kunport_codegen.lowering.errors import Refusal
 from kunport_codegen.lowering.flow import Flow, Op, parent
 from kunport_codegen.lowering.members import Member, Prefix, Value
 from kunport_codegen.lowering.weights import parts_on_disk
@@ -32,13 +31,9 @@ def place_states(flow: Flow) -> None:
         if op.name != "StateOperator":
             placed.append(op)
             continue
-        fact: StateOperator = op.fact
         call = flow.call(op, _member(flow, op), (), op.results)
         call.args, call.kwargs = (tuple(op.kwargs.values()), {}) if len(op.kwargs) == 1 else ((), op.kwargs)
         placed.append(call)
-        reason = "a state of each sequence is not split"
-        if not any(known.reason == reason for known in flow.whole):
-            flow.whole.append(Refusal(op.where, LAYERS[fact.kind][0], reason))
     flow.ops = placed
 
 

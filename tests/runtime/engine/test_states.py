@@ -8,7 +8,7 @@ import kunport
 
 pytestmark = pytest.mark.engine
 
-SCENARIOS = ("reference", "plain", "pieces")
+SCENARIOS = ("reference", "plain", "pieces", "parallel")
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +44,7 @@ def test_shared_prefixes_pieces_and_preemption_change_nothing(found):
     assert any(answer["cached"] for answer in found["pieces"]["greedy"])
     check(found["pieces"]["greedy"], found["reference"])
     check(found["pieces"]["again"], found["reference"])
+
+
+def test_ranks_that_share_out_states_answer_the_same(found):
+    check(found["parallel"]["greedy"], found["reference"])

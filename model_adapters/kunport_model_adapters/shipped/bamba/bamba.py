@@ -221,10 +221,6 @@ class BambaForCausalLM(nn.Module, StatefulModel, SupportsPP):
         super().__init__()
         config = vllm_config.model_config.hf_config
         check_guards(config, GUARDS)
-        if vllm_config.parallel_config.tensor_parallel_size > 1:
-            raise ValueError(
-                "This adapter runs on one tensor-parallel rank: ShortConvolution at transformers/models/bamba/modeling_bamba.py:364: a state of each sequence is not split"
-            )
         self.config = config
         self.model = BambaModel(vllm_config=vllm_config, prefix=maybe_prefix(prefix, "model"))
         self.lm_head = ParallelLMHead(

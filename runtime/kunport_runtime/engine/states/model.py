@@ -28,7 +28,8 @@ class StatefulModel:
 
     @classmethod
     def get_mamba_state_shape_from_config(cls, vllm_config: VllmConfig) -> tuple[tuple[int, ...], ...]:
-        return tuple(state.shape for state in cls.states(vllm_config.model_config.hf_config))
+        ranks = vllm_config.parallel_config.tensor_parallel_size
+        return tuple(state.of_one(ranks).shape for state in cls.states(vllm_config.model_config.hf_config))
 
     @classmethod
     def get_mamba_state_dtype_from_config(cls, vllm_config: VllmConfig) -> tuple[torch.dtype, ...]:

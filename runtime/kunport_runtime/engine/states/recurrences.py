@@ -50,7 +50,7 @@ class Rwkv(StateLayer):
 
     @staticmethod
     def states(channels: int) -> tuple[State, ...]:
-        return (State((3, channels), sums=True),)
+        return (State((3, channels), sums=True, axis=1),)
 
     def forward(self, receptance: Tensor, key: Tensor, value: Tensor, time_decay: Tensor, time_first: Tensor) -> Tensor:
         """All but ``time_decay`` and ``time_first`` ``[channels]`` are ``[tokens, channels]``."""

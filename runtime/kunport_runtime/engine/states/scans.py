@@ -22,6 +22,7 @@ class Mamba1Scan(StateLayer):
 
     operators = ("mamba1_scan",)
     constants: ClassVar[frozenset[str]] = frozenset(("a", "d", "dt_bias"))
+    common: ClassVar[frozenset[str]] = frozenset(("b", "c"))
 
     def __init__(self, channels: int, state_size: int, *, dt_softplus: bool = True, prefix: str = "") -> None:
         super().__init__(self.states(channels, state_size), prefix)
