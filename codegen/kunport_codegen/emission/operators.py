@@ -33,7 +33,10 @@ _FUNCTIONAL = {
 }
 _PROPERTIES = frozenset(("T", "mT"))
 _TORCH = frozenset(
-    ("cat", "stack", "einsum", "where", "addcmul", "maximum", "minimum", "arange", "full", "ones", "zeros")
+    (
+        *("cat", "stack", "einsum", "where", "addcmul", "maximum", "minimum", "arange", "full", "ones", "zeros"),
+        *("full_like", "ones_like", "zeros_like"),
+    )
 )
 
 # Writes an operand: a value, a size or a constant.

@@ -66,6 +66,8 @@ def test_brackets_are_where_they_must_be(tree: Any) -> None:
         ("getitem", ("x", (slice(None), slice(None), slice(2, None))), {}, "x[..., 2:]"),
         ("getitem", ("x", (slice(None), None, slice(None, None, 2))), {}, "x[:, None, ::2]"),
         ("getitem", ("x", (slice(None), 0)), {}, "x[..., 0]"),
+        ("zeros_like", ("x",), {"dtype": DType("bool")}, "torch.zeros_like(x, dtype=torch.bool)"),
+        ("full_like", ("x", 2.0), {}, "torch.full_like(x, 2.0)"),
         ("softmax", ("x",), {"dim": -1, "dtype": DType("float32")}, "x.softmax(dim=-1, dtype=torch.float32)"),
         ("to", (("add", "x", "y"), DType("model")), {}, "(x + y).to(x.dtype)"),
         ("cat", (["x", "y"],), {"dim": -1}, "torch.cat([x, y], dim=-1)"),

@@ -99,6 +99,20 @@ def test_one_hot_numbers_lie_behind_those_they_are_of() -> None:
     assert flow.layouts[flow.output].sizes == (8,)
 
 
+@pytest.mark.parametrize("split", [True, False])
+def test_what_each_token_has_is_split_into_groups_of_the_configuration(split: bool) -> None:
+    experts, groups = field("experts", 8), field("groups", 4)
+    build = GraphBuilder({"experts": 8, "groups": 4})
+    rows = hidden(build, experts).reshape((-1, experts))
+    size = apply("floordiv", experts, groups) if split else 1
+    flow = flattened(build, rows.reshape((-1, groups, size)).tanh().reshape((-1, experts)).exp())
+    if split:
+        assert flow.layouts[flow.output].sizes == (experts,)
+        assert not flow.refusals
+    else:
+        assert "in its own way" in flow.refusals[0].reason
+
+
 def test_a_product_with_a_matrix_of_each_head_is_one_of_each_token() -> None:
     build = GraphBuilder()
     rows = hidden(build, 8).reshape((1, apply("mul", BATCH, SEQUENCE), 8)).expand((HEADS, -1, -1))
