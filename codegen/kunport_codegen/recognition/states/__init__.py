@@ -79,9 +79,8 @@ def _state(index: Index, mixer: Mixer, results: set[int]) -> StateOperator | Non
 
 def _fact(index: Index, kind: str, output: Node, trial: Trial, found: Found) -> StateOperator:
     inputs = {each.node.id for each in found.inputs.values()}
-    between = {node.id for node in index.ancestors(output.id)} - {
-        node.id for each in inputs for node in index.ancestors(each)
-    }
+    first = min(index.order[node.id] for node in trial.nodes)
+    between = _made_from(index, {output.id}, first) - _made_from(index, inputs, first)
     return StateOperator(
         kind=kind,
         inputs={name: each.node.id for name, each in found.inputs.items()},
@@ -94,6 +93,21 @@ def _fact(index: Index, kind: str, output: Node, trial: Trial, found: Found) -> 
         frame=output.frame,
         where=output.where,
     )
+
+
+def _made_from(index: Index, wanted: set[int], first: int) -> set[int]:
+    """What some tensors are computed from, themselves included, but for what is before a place in the order.
+
+    The whole of it is all layers before: as many times as there are layers, that takes long.
+    """
+    found: set[int] = set()
+    pending = list(wanted)
+    while pending:
+        current = pending.pop()
+        if current in index.nodes and current not in found and index.order[current] >= first:
+            found.add(current)
+            pending.extend(index.reads(index.nodes[current]))
+    return found
 
 
 def _is_unrolled(index: Index, nodes: list[Node]) -> bool:

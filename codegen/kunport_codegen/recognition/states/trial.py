@@ -30,6 +30,7 @@ _PROJECTIONS = ("linear", "matmul", "addmm", "baddbmm", "embedding")
 _CHUNK = 4
 _TOKENS = 11
 _DIGITS = 9
+_FEW = 64
 _LARGE = 20_000_000  # elements of a tensor, from which on heads are made few and narrow
 
 
@@ -279,12 +280,25 @@ def _candidate(node: Node, numbers: Array) -> Candidate:
 
 def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Each tensor once: of those with equal numbers the last in the model's dtype, if one is, else the first."""
-    found: dict[object, Candidate] = {}
+    found: list[Candidate] = []
+    alike: dict[object, list[int]] = {}  # a few elements tell most apart: to round and compare all takes long
     for each in candidates:
         if not np.issubdtype(each.numbers.dtype, np.floating):
             continue
-        key = (each.numbers.shape, np.round(each.numbers, _DIGITS).tobytes())
-        name = each.node.dtype.name if each.node.dtype is not None else ""
-        if key not in found or name == "model":
-            found[key] = each
-    return list(found.values())
+        few = _rounded(each.numbers.reshape(-1)[:_FEW])
+        places = alike.setdefault((each.numbers.shape, few.tobytes()), [])
+        known = next((place for place in places if _equal(found[place].numbers, each.numbers)), None)
+        if known is None:
+            places.append(len(found))
+            found.append(each)
+        elif each.node.dtype is not None and each.node.dtype.name == "model":
+            found[known] = each
+    return found
+
+
+def _equal(numbers: Array, others: Array) -> bool:
+    return np.array_equal(numbers, others) or np.array_equal(_rounded(numbers), _rounded(others), equal_nan=True)
+
+
+def _rounded(numbers: Array) -> Array:
+    return np.round(numbers, _DIGITS) + 0.0  # no zero is negative
