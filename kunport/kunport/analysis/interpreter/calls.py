@@ -151,7 +151,7 @@ def _contained(
         else:
             reason = f"the analysis itself fails at {function.name} ({type(problem).__name__}: {problem})"
         result = interpreter.unknown(reason, *args, *kwargs.values())
-        if function.name == "__init__" and isinstance(args[0], Instance):
+        if function.name == "__init__" and args and isinstance(args[0], Instance):
             args[0].partial = args[0].partial or f"{interpreter.trace.where}: {reason}"
             return None
         return result

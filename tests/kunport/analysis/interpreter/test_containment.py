@@ -33,6 +33,7 @@ NOT_UNDERSTOOD = {
     "y = {each: 1 for each in [{}]}": "a key of what can change",
     "y = {(1, [2]): 1}": "a key of what can change",
     "y = {(1, [2])}": "a set of what can change",
+    "class Odd:\n        def __init__(): raise ValueError('no')\n    Odd.__init__()": "ValueError",
     "while True: pass": "",
 }
 
