@@ -11,6 +11,7 @@ from kunport.cli.arguments import FORMATS, PLAIN_FORMATS, Verbs
 from kunport.cli.conditions import CONDITIONS, DEFAULT, OF_ROWS, OF_ROWS_DEFAULT, failing, failing_rows
 from kunport.cli.terminal import clean, note, write
 from kunport.errors import KunportError
+from kunport.text import counted
 from kunport.uncollected import uncollected
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _run_many(options: argparse.Namespace) -> int:
     from kunport.survey import modeling_files, survey
+    from kunport.survey.row import OTHER
     from kunport.survey.table import as_json, as_text
 
     if options.format not in PLAIN_FORMATS:
@@ -116,9 +118,15 @@ def _run_many(options: argparse.Namespace) -> int:
         raise KunportError(
             f"--fail-on {min(refused)} is for one model.", f"With several there are {known} and nothing."
         )
-    models = options.models + [str(path) for path in (modeling_files(options.all) if options.all is not None else [])]
+    files, others = modeling_files(options.all) if options.all is not None else ([], 0)
+    if others:
+        count = counted(others, "other Python file", "is", "are")
+        note(f"kunport: {count} read only where a modeling_*.py imports {'it' if others == 1 else 'them'}.")
+    models = options.models + [str(path) for path in files]
     rows = list(survey(models))
     _give(options, as_json(rows) if options.format == "json" else as_text(rows))
+    if wrong := [row for row in rows if row.verdict == OTHER and not Path(row.model).exists()]:
+        raise KunportError(wrong[0].reason, "The others are answered.")
     return _status(options, failing_rows(options.fail_on or OF_ROWS_DEFAULT, rows))
 
 

@@ -71,5 +71,9 @@ def failing_rows(names: Iterable[str], rows: Iterable[Row]) -> list[str]:
 
 
 # Condition -> the verdicts of rows that meet it.
-OF_ROWS = {"unknown": {"not understood"}, "error": {"not analysed"}}
+OF_ROWS = {
+    "unknown": {"not understood"},
+    "opaque": {"not understood", "partly understood"},
+    "error": {"not analysed"},
+}
 OF_ROWS_DEFAULT = ("unknown",)

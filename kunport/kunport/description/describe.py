@@ -14,11 +14,13 @@ from kunport_codegen.recognition.index import Index
 from kunport.description.findings import Line, merge
 from kunport.description.lines import findings
 from kunport.description.unnamed import unnamed
-from kunport.variants.fact import ModelFacts
+from kunport.variants.fact import Fact, ModelFacts
 from kunport.variants.known import Nearest, find_nearest
 from kunport.variants.model import Model
 from kunport.variants.reading import facts_of
 from kunport.variants.verdict import Verdict, judge
+
+UNDERSTOOD, PARTLY_UNDERSTOOD, NOT_UNDERSTOOD = "understood", "partly understood", "not understood"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,21 @@ class Description:
     def understood(self) -> bool:
         return not self.unknowns
 
+    @property
+    def opaque(self) -> dict[str, Fact]:
+        """Key -> fact, of those that are not known: one for each key."""
+        return {key: fact for key, fact in self.facts.walk() if fact.reason} if self.facts is not None else {}
+
+    @property
+    def verdict(self) -> str:
+        """``understood``; ``partly understood`` (every operation is read, but not every fact is known); or ``not``."""
+        if self.unknowns:
+            return NOT_UNDERSTOOD
+        return PARTLY_UNDERSTOOD if self.opaque else UNDERSTOOD
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON, verdict included."""
-        data = {"verdict": "understood" if self.understood else "not understood"}
+        data = {"verdict": self.verdict}
         for field in fields(self):
             value = getattr(self, field.name)
             data[field.name] = value.as_dict() if hasattr(value, "as_dict") else _plain(value)

@@ -56,7 +56,8 @@ def _said(facts: Mapping[str, Fact], llama: Mapping[str, Fact]) -> Said:
         told = {key: fact for key, fact in known.items() if not fact.reason}
         for reason in dict.fromkeys(fact.reason for fact in known.values() if fact.reason):
             if (keys := unknown.pop((entry.folder, reason), None)) is not None:
-                yield entry.folder, _not_known(keys, reason), facts[keys[0]].where, False, keys[0]
+                fact = facts[keys[0]]
+                yield entry.folder, _not_known(keys, _reason(fact)), fact.where, False, keys[0]
         shown = [key for key, fact in told.items() if _says_something(key, fact, facts, llama)]
         together = [key for key in shown if is_size(key)]
         if together:
@@ -83,6 +84,11 @@ def _not_known(keys: list[str], reason: str) -> str:
     if keys == [UNEXPLAINED]:
         return f"not explained by any line here: {_cut(reason.removeprefix(PROBLEM))}"
     return f"{', '.join(map(_label, keys))}: not known, {_cut(reason)}"
+
+
+def _reason(fact: Fact) -> str:
+    """Why a fact is not known, without the place that its line names already."""
+    return fact.reason.removeprefix(f"{fact.where}: ")
 
 
 def _cut(reason: str) -> str:
@@ -116,7 +122,7 @@ def _norms(facts: Mapping[str, Fact], inside: bool) -> Said:
 def _form(form: Mapping[str, Fact]) -> str:
     """A norm in words."""
     if form["kind"].reason:
-        return f"not known, {form['kind'].reason}"
+        return f"not known, {_reason(form['kind'])}"
     value = {key: fact.value for key, fact in form.items()}
     epsilon = f", epsilon {_show(form['epsilon'])}" if "epsilon" in form else ""
     parts = [f"{_NAMES.get(value['kind'], value['kind'])} of {value['size']}{epsilon}"]
@@ -160,8 +166,9 @@ def _label(key: str) -> str:
 
 
 def _show(fact: Fact) -> str:
-    """A value and the configuration fields that it comes from."""
-    fields = ", ".join(f"config.{field}" for field in fact.fields)
+    """A value and the configuration fields that it comes from, without parts of fields that are named whole."""
+    whole = [each for each in fact.fields if not (each.endswith("]") and each.partition("[")[0] in fact.fields)]
+    fields = ", ".join(f"config.{field}" for field in whole)
     return f"{_plain(fact.value)} ({fields})" if fields else _plain(fact.value)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kunport.errors import KunportError
 from kunport.uncollected import uncollected
 
-UNDERSTOOD, NOT_UNDERSTOOD, OTHER, FAILED = "understood", "not understood", "not analysed", "failed"
+if TYPE_CHECKING:
+    from kunport.description import Description
+
+OTHER, FAILED = "not analysed", "failed"  # beside what a description says of a model that was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +21,14 @@ class Row:
 
     Attributes:
         model: as it was named.
-        verdict: ``understood``, ``not understood``, ``not analysed`` (no text decoder, or its source is in error), or
-            ``failed`` (a bug of kunport, or no end in the time given).
-        reason: the first thing that is not understood, or why there was no analysis; "" where all is well.
+        verdict: ``understood``, ``partly understood`` (all operations, but not all facts), ``not understood``,
+            ``not analysed`` (no text decoder, or its source is in error), or ``failed`` (a bug of kunport, or no end in
+            the time given).
+        reason: the first thing that is not understood or not known, or why there was no analysis; "" where all is well.
         architecture, layers, parameters: of the model; "" and 0 where it was not analysed.
         differences: number of things that a Llama does not do.
         unknowns: number of operations that are not understood.
+        opaque: number of facts that are not known.
         sources: every file that was read for it, by its path, with its SHA-256.
     """
 
@@ -35,6 +40,7 @@ class Row:
     parameters: int = 0
     differences: int = 0
     unknowns: int = 0
+    opaque: int = 0
     sources: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -61,15 +67,23 @@ def read_row(model: str) -> Row:
         return Row(model, FAILED, f"This is a bug of kunport ({type(error).__name__}: {error}).", sources=_own(model))
     return Row(
         model=model,
-        verdict=UNDERSTOOD if description.understood else NOT_UNDERSTOOD,
-        reason=str(description.unknowns[0]) if description.unknowns else "",
+        verdict=description.verdict,
+        reason=_reason(description),
         architecture=description.architecture,
         layers=description.layers,
         parameters=description.parameters,
         differences=sum(not line.usual for lines in description.groups.values() for line in lines),
         unknowns=len(description.unknowns),
+        opaque=len(description.opaque),
         sources=_own(model) | _files(model, analysis.sources),
     )
+
+
+def _reason(description: Description) -> str:
+    """The first thing that is not understood, or else not known."""
+    if description.unknowns:
+        return str(description.unknowns[0])
+    return next((f"{key} is not known: {fact.reason}" for key, fact in description.opaque.items()), "")
 
 
 def _own(model: str) -> dict[str, str]:

@@ -56,11 +56,16 @@ def mine(tmp_path):
 def test_a_model_is_described_with_source_lines_and_a_verdict(capsys):
     assert main(["analyze", "Olmo2ForCausalLM"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Olmo2ForCausalLM (olmo2): 32 layers, 6.89 B parameters\n\nAttention\n")
+    head, _, rest = out.partition("\n\n")
+    size, source = head.splitlines()
+    assert size == "Olmo2ForCausalLM (olmo2): 32 layers, 6.89 B parameters"
+    assert source == "    transformers/models/olmo2/modeling_olmo2.py"
+    assert rest.startswith("Attention\n")
+    assert "transformers/" not in rest
     assert "  * order: r A N + r M N +  [layers 0-31]" in out
     assert "\nEngine\n    runs through a generated adapter\n" in out
     assert "\nNearest\n    most like Olmo3ForCausalLM (olmo3)\n" in out
-    assert "transformers/models/olmo2/modeling_olmo2.py:" in out
+    assert "modeling_olmo2.py:" in out
     assert "\n\nIn a residual order, r keeps the residual" in out
     assert out.endswith("Understood: every operation. `*` marks what a Llama does not do.\n")
 

@@ -56,7 +56,9 @@ def test_files_are_found_in_order_and_links_do_not_lead_out(folder, tmp_path):
     (folder / "loop").symlink_to(folder)
     (folder / "a/other.py").write_text("")
     (folder / "a/modeling_dangling.py").symlink_to(folder / "nowhere")
-    assert [path.name for path in modeling_files(folder)] == [f"modeling_{name}.py" for name in "abcd"]
+    files, others = modeling_files(folder)
+    assert [path.name for path in files] == [f"modeling_{name}.py" for name in "abcd"]
+    assert others == 1
 
 
 @pytest.mark.parametrize("place", ["nowhere", "empty"])
@@ -70,27 +72,52 @@ def test_every_file_has_a_row_and_the_second_time_it_comes_from_the_cache(folder
     assert main(["analyze", "--all", str(folder), "--format", "json"]) == 1
     first = json.loads(capsys.readouterr().out)
     jsonschema.validate(first, json.loads(SCHEMA.read_text()))
-    assert [row["verdict"] for row in first["rows"]] == ["understood", "not understood", "not analysed", "not analysed"]
+    assert [row["verdict"] for row in first["rows"]] == [
+        "partly understood",
+        "not understood",
+        "not analysed",
+        "not analysed",
+    ]
+    assert first["rows"][0]["opaque"] == 5
+    assert first["rows"][0]["reason"].startswith("embedding.positions is not known: ")
     assert "modeling_b.py:11: " in first["rows"][1]["reason"]
     assert "modeling_c.py" in first["rows"][2]["reason"]
     monkeypatch.setattr(run, "_read", lambda models, *_: iter([Row(model, "failed") for model in models]))
     assert main(["analyze", "--all", str(folder), "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out) == first
     (folder / "b/modeling_b.py").write_text(DECODER.format(name="B", extra=""))
-    verdicts = [row.verdict for row in survey([str(path) for path in modeling_files(folder)])]
-    assert verdicts == ["understood", "failed", "not analysed", "not analysed"]
+    verdicts = [row.verdict for row in survey([str(path) for path in modeling_files(folder)[0]])]
+    assert verdicts == ["partly understood", "failed", "not analysed", "not analysed"]
 
 
 def test_several_models_are_lines_and_totals(folder, capsys):
     models = [str(folder / f"{name}/modeling_{name}.py") for name in "ac"]
     assert main(["analyze", *models]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("understood      AForCausalLM")
-    assert out.endswith("2 models: 1 understood, 1 not analysed\n")
+    assert out.startswith("partly understood  AForCausalLM")
+    assert out.endswith("2 models: 1 partly understood, 1 not analysed\n")
     assert main(["analyze", *models, "--fail-on", "error"]) == 1
+    assert main(["analyze", *models, "--fail-on", "opaque"]) == 1
+    assert main(["analyze", "llama", "qwen2", "--fail-on", "opaque"]) == 0
     assert main(["analyze", *models, "--fail-on", "kernel"]) == 2
     assert main(["analyze", *models, "--format", "sarif"]) == 2
     assert main(["analyze"]) == 2
+
+
+def test_a_name_that_is_no_model_is_a_wrong_call_and_the_others_are_answered(folder, capsys):
+    assert main(["analyze", "nosuch", str(folder / "c/modeling_c.py"), "llama"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out.endswith("3 models: 2 not analysed, 1 understood\n")
+    assert printed.err.startswith("kunport: nosuch is no file")
+
+
+def test_files_that_are_left_out_are_counted(folder, capsys):
+    (folder / "a/nets.py").write_text("")
+    (folder / "a/nets2.py").write_text("")
+    assert main(["analyze", "--all", str(folder / "a")]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.endswith("\n1 model: 1 partly understood\n")
+    assert printed.err == "kunport: 2 other Python files are read only where a modeling_*.py imports them.\n"
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -110,7 +137,7 @@ def test_a_damaged_cache_is_no_cache(folder, kept, damage, at):
 def test_a_cache_that_cannot_be_written_is_no_error(folder, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("KUNPORT_CACHE", str(tmp_path / "file"))
-    assert [row.verdict for row in survey([str(folder / "a/modeling_a.py")])] == ["understood"]
+    assert [row.verdict for row in survey([str(folder / "a/modeling_a.py")])] == ["partly understood"]
 
 
 def _die(model):

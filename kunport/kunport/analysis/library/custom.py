@@ -109,7 +109,7 @@ def _resolve(folder: Path, reference: str) -> tuple[Path, str]:
         )
     stem, _, name = local.rpartition(".")
     path = folder / f"{stem}.py"
-    if not re.fullmatch(r"\w+", stem):
+    if not re.fullmatch(r"[\w-]+", stem):
         raise KunportError(
             f"The auto_map of {folder / 'config.json'} has {reference!r}, which is not FILE.CLASS.",
             "Correct it in config.json.",

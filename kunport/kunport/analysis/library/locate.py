@@ -150,6 +150,10 @@ def _from_file(path: Path, architecture: str | None) -> Target:
     library = installation()
     if path.suffix != ".py":
         raise KunportError(f"{path} is not a Python file.", "Give a modeling file or the folder of a checkpoint.")
+    if not re.fullmatch(r"[\w-]+", path.stem):
+        raise KunportError(
+            f"{path.name} cannot be the name of a Python module.", "Rename it: letters, digits, _ and - before .py."
+        )
     file = path.resolve()
     defined = list(modeling_classes(path))
     if library.contains(file):

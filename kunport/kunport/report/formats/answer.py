@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kunport_codegen.graph import Location
 
 from kunport.description import Description, name_layers
+from kunport.text import counted
 
 if TYPE_CHECKING:
     from kunport.analysis.weights import WeightProof
@@ -82,11 +83,10 @@ def _variant(key: str) -> str:
 def verdict(description: Description) -> str:
     """Whether every operation is understood, as a sentence."""
     if description.understood:
-        opaque = {key for key, fact in description.facts.walk() if fact.reason} if description.facts is not None else ()
+        opaque = len(description.opaque)
         if not opaque:
             return "Understood: every operation."
-        many = f"{len(opaque)} facts are" if len(opaque) > 1 else "one fact is"
-        return f"Every operation is read, but {many} not known."
+        return f"Partly understood: every operation is read, but {counted(opaque, 'fact', 'is', 'are')} not known."
     count = len(description.unknowns)
     return f"{description.architecture} cannot be ported yet: {count} thing{'s' if count > 1 else ''} in the way."
 

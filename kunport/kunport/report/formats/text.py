@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from textwrap import wrap
 
 from kunport.description import Description, Line, name_layers
 from kunport.report.formats.answer import ORDER, Answer, verdict
@@ -18,8 +21,17 @@ _WIDTH = 88  # columns of a line's text before its place in the source
 
 
 def render(answer: Answer) -> str:
-    """The answer as plain text."""
-    return "\n".join(_lines(answer)) + "\n"
+    """The answer as plain text. A source file that lies in other folders is named with them once, at the top."""
+    lines = list(_lines(answer))
+    names = sorted(answer.description.sources)
+    same = Counter(name.rpartition("/")[2] for name in names)
+    short = {name: base for name in names if same[base := name.rpartition("/")[2]] == 1 and base != name}
+    place = re.compile(f"(?<![\\w/.-])({'|'.join(map(re.escape, short))})(?=:[0-9])") if short else None
+    named = dict.fromkeys(found for line in lines for found in (place.findall(line) if place else ()))
+    if place is not None:
+        lines = [place.sub(lambda found: short[found[1]], line) for line in lines]
+    head, *rest = lines
+    return "\n".join([head, *(f"    {name}" for name in named), *rest]) + "\n"
 
 
 def _lines(answer: Answer) -> Iterator[str]:
@@ -30,7 +42,7 @@ def _lines(answer: Answer) -> Iterator[str]:
         yield ""
         yield f"{title[:1].upper()}{title[1:]}"
         for line in lines:
-            yield _row(line, name_layers(line.layers, description.layers))
+            yield from _rows(line, name_layers(line.layers, description.layers))
     if description.notes:
         yield from ("", "Notes")
         yield from _indented(description.notes)
@@ -86,6 +98,8 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
     return (f"    {line}" for line in lines)
 
 
-def _row(line: Line, layers: str) -> str:
+def _rows(line: Line, layers: str) -> Iterator[str]:
     text = f"{line.text}  [{layers}]" if layers else line.text
-    return f"  {' ' if line.usual else '*'} {text:<{_WIDTH}}  {line.where}"
+    first, *rest = wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+    yield f"  {' ' if line.usual else '*'} {first:<{_WIDTH}}  {line.where}"
+    yield from (f"      {each}" for each in rest)

@@ -333,3 +333,10 @@ def test_any_name_is_located_or_refused(name):
         locate(name)
     except KunportError:
         return
+
+
+@pytest.mark.parametrize("name", ["my.modeling.py", "a b.py", ".py.py"])
+def test_a_file_whose_name_is_no_module_is_refused_for_that(tmp_path, name):
+    (tmp_path / name).write_text("class AForCausalLM: pass\n")
+    with pytest.raises(KunportError, match="name of a Python module"):
+        locate(tmp_path / name)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kunport.analysis.weights import Fault, Ranks, WeightProof
-from kunport.description import Unknown
+from kunport.description import Line, Unknown
 from kunport.report.document import SCHEMA
 from kunport.report.formats import FORMATS, Answer, render
 from kunport.report.formats.answer import remarks
@@ -61,6 +61,20 @@ def test_no_text_of_a_model_is_markup(form):
         assert "[x](" not in document
         tables = [line for line in document.splitlines() if line.startswith("| ")]
         assert {line.replace("\\|", "").count("|") for line in tables} == {5}
+
+
+def test_text_names_folders_of_sources_once_and_only_where_the_file_name_is_enough():
+    line = Line("one two " * 20, Location("x/modeling_a.py", 3), (), False)
+    sources = {"x/modeling_a.py": "", "x/same.py": "", "y/same.py": ""}
+    description = replace(sample_description(), sources=sources, groups={"norm": [line]})
+    unknown = Unknown("as x/same.py:4 and x/modeling_a.py:30 say", Location("y/same.py", 7))
+    document = render(Answer(replace(description, unknowns=[unknown])), "text")
+    head, group, *_ = document.split("\n\n")
+    assert head.splitlines()[1:] == ["    x/modeling_a.py"]
+    assert "y/same.py:7: as x/same.py:4 and modeling_a.py:30 say" in document
+    _, first, second = group.splitlines()
+    assert first.endswith("  modeling_a.py:3")
+    assert f"{first.removesuffix('modeling_a.py:3')}{second}".split() == ["*", *("one two " * 20).split()]
 
 
 @settings(max_examples=40, deadline=None)
