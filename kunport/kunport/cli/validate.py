@@ -58,6 +58,15 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
         help="plant known porting bugs in the adapter, or in twelve families where none is named, and tell which are "
         "caught (minutes)",
     )
+    parser.add_argument(
+        "--invariance",
+        action="store_true",
+        help="ask the adapter the same in other orders, in pieces, from caches, on other pages, ranks and providers, and "
+        "tell whether the answers stay the same (minutes)",
+    )
+    parser.add_argument(
+        "--cell", action="append", default=[], metavar="NAME", help="with --invariance: only this cell; may be repeated"
+    )
     add_trust(parser)
     parser.set_defaults(run=run)
 
@@ -76,6 +85,8 @@ def run(options: argparse.Namespace) -> int:
         return _self_test(options)
     if options.replay is not None:
         return _replay(options)
+    if options.invariance:
+        return _invariance(options)
     if options.adapter is None:
         raise KunportError("No adapter is named.", "Name the folder that `kunport generate adapters` wrote.")
     with tempfile.TemporaryDirectory(prefix="kunport-") as folder:
@@ -123,6 +134,34 @@ def _replay(options: argparse.Namespace) -> int:
     else:
         say("\n".join(["", *lines(found)]))
     return 0 if found.confirmed else 1
+
+
+def _invariance(options: argparse.Namespace) -> int:
+    """Print a line for each cell as it is known, and a summary; 1 where the answers of one are not the same."""
+    import tempfile
+
+    from kunport.tiny_models.for_adapter import tiny_checkpoint
+    from kunport.validation.invariance import run
+    from kunport.validation.invariance.matrix import HEADER
+    from kunport.validation.processes.warm import warm
+
+    if options.adapter is None:
+        raise KunportError("No adapter is named.", "Name the folder that `kunport generate adapters` wrote.")
+    as_json = options.format == "json"
+    with tempfile.TemporaryDirectory(prefix="kunport-") as folder, warm():
+        checkpoint = options.checkpoint or tiny_checkpoint(options.adapter, Path(folder) / "checkpoint")
+        if not as_json:
+            say(HEADER)
+        matrix = run(
+            options.adapter,
+            checkpoint,
+            chosen=options.cell,
+            dtype=options.dtype,
+            trust_remote_code=options.trust_remote_code,
+            on_row=None if as_json else lambda row: say(row.line()),
+        )
+    write(json.dumps(matrix.as_dict(), indent=2) + "\n") if as_json else say(matrix.summary())
+    return 0 if matrix.passed else 1
 
 
 def _self_test(options: argparse.Namespace) -> int:

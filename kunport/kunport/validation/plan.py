@@ -13,7 +13,7 @@ from kunport.errors import KunportError
 from kunport.validation.adapter import choose_adapter
 from kunport.validation.checkpoint import Checkpoint, read_checkpoint
 from kunport.validation.own_code import runs_own_code
-from kunport.validation.prompts import ragged_lengths, random_prompts, special_tokens, text_prompts
+from kunport.validation.prompts import LENGTHS, ragged_lengths, random_prompts, special_tokens, text_prompts
 
 _WHOLE_VOCABULARY = 4096  # entries; the engine hands log-probabilities over as Python lists, slow for many
 DTYPES = ("float32", "bfloat16", "float16")
@@ -84,8 +84,9 @@ def make_plan(
     seed: int,
     tokens: int,
     trust_remote_code: bool,
+    lengths: Sequence[int] = LENGTHS,
 ) -> Plan:
-    """Check the call and choose the requests.
+    """Check the call and choose the requests, in these ``lengths`` (tokens) where none are given.
 
     Raises:
         KunportError: what was asked for cannot be run.
@@ -101,7 +102,7 @@ def make_plan(
     chosen = None if adapter is None else choose_adapter(adapter, source.architecture)
     count = max(batch_sizes)
     if prompts is None:
-        requests, kind = _own_prompts(source, count, tokens, seed)
+        requests, kind = _own_prompts(source, count, tokens, seed, lengths)
     else:
         kind = "given"
         requests = [list(prompt) for prompt in prompts[:count]]
@@ -112,10 +113,12 @@ def make_plan(
     return Plan(chosen, source, requests, kind, tokens, sizes, dtype, seed, None if whole else _TOP, own_code)
 
 
-def _own_prompts(source: Checkpoint, count: int, tokens: int, seed: int) -> tuple[list[list[int]], str]:
+def _own_prompts(
+    source: Checkpoint, count: int, tokens: int, seed: int, wanted: Sequence[int]
+) -> tuple[list[list[int]], str]:
     """Text where the checkpoint has a tokenizer that fits it, else random ids; and which of them."""
     try:
-        lengths = ragged_lengths(count, source.context, tokens)
+        lengths = ragged_lengths(count, source.context, tokens, wanted)
         tokenizer = source.folder / "tokenizer.json"
         prompts = text_prompts(lengths, tokenizer, seed) if tokenizer.is_file() else None
         if prompts is not None and all(token < source.vocabulary for prompt in prompts for token in prompt):

@@ -5,7 +5,7 @@ Text where the checkpoint has a tokenizer, random ids where it has none.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,18 @@ from tokenizers import Tokenizer
 LENGTHS = (23, 5, 64, 1, 97, 9, 48, 17)
 
 
-def ragged_lengths(count: int, context: int | None, tokens: int) -> list[int]:
-    """``count`` lengths, each of which leaves room for ``tokens`` more within ``context`` (None where it is not known).
+def ragged_lengths(count: int, context: int | None, tokens: int, wanted: Sequence[int] = LENGTHS) -> list[int]:
+    """``count`` lengths of those wanted, in turn.
+
+    Each leaves room for ``tokens`` more within ``context`` (None where it is not known).
 
     Raises:
         ValueError: the context does not hold one prompt token and the continuation.
     """
-    room = max(LENGTHS) if context is None else context - tokens
+    room = max(wanted) if context is None else context - tokens
     if room < 1:
         raise ValueError(f"a context of {context} tokens does not hold a prompt and {tokens} generated tokens")
-    return [min(LENGTHS[index % len(LENGTHS)], room) for index in range(count)]
+    return [min(wanted[index % len(wanted)], room) for index in range(count)]
 
 
 def random_prompts(lengths: Iterable[int], vocabulary: int, seed: int, avoid: Collection[int]) -> list[list[int]]:

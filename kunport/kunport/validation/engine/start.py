@@ -13,23 +13,25 @@ def engine(job: Mapping[str, Any]) -> LLM:
     """VLLM on the job's checkpoint, as a server would start it, but for what would blur a comparison.
 
     Prefix caching is off, so that every run computes what it reports; eager, since compilation is not what is judged.
+    The job's ``settings``, where it has some, go before all of these.
     """
-    return LLM(
-        model=job["checkpoint"],
-        trust_remote_code=job["trust_remote_code"],
-        skip_tokenizer_init=True,
-        dtype=job["dtype"],
-        seed=job["seed"],
-        enforce_eager=True,
-        enable_prefix_caching=False,
-        max_model_len=job["context"],
-        block_size=job["page"],
-        max_num_seqs=max(job["batch_sizes"]),
-        max_logprobs=job["top"],
-        kv_cache_memory_bytes=job["kv_cache_bytes"],
-        disable_log_stats=True,
-        worker_extension_cls=EXTENSION,
-    )
+    arguments = {
+        "model": job["checkpoint"],
+        "trust_remote_code": job["trust_remote_code"],
+        "skip_tokenizer_init": True,
+        "dtype": job["dtype"],
+        "seed": job["seed"],
+        "enforce_eager": True,
+        "enable_prefix_caching": False,
+        "max_model_len": job["context"],
+        "block_size": job["page"],
+        "max_num_seqs": max(job["batch_sizes"]),
+        "max_logprobs": job["top"],
+        "kv_cache_memory_bytes": job["kv_cache_bytes"],
+        "disable_log_stats": True,
+        "worker_extension_cls": EXTENSION,
+    }
+    return LLM(**arguments | job.get("settings", {}))
 
 
 def settings(llm: LLM) -> dict[str, int]:

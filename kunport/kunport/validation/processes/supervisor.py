@@ -50,6 +50,7 @@ class Supervised:
         log: file that takes what it prints.
         stage_seconds: a stage that gives no sign of life for longer counts as hung.
         on_stage: told of every stage when it starts and when it ends, from the thread that follows the process.
+        fresh: never a fork of a process whose libraries have read another environment already.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Supervised:
         stage_seconds: float,
         on_stage: OnStage,
         stop: threading.Event | None = None,
+        fresh: bool = False,
     ) -> None:
         self.outcome = Outcome()
         self.stage_seconds = stage_seconds
@@ -69,7 +71,7 @@ class Supervised:
         self._stop = stop or threading.Event()
         self._oom_kills = _oom_kills()
         with log.open("wb") as errors:
-            self._process = _start(command, environment, errors)
+            self._process = _start(command, environment, errors, fresh=fresh)
         self._unread = b""
         self._events: list[dict[str, Any]] = []
         self._stage = "start"
@@ -183,9 +185,11 @@ class Supervised:
                 pipe.close()
 
 
-def _start(command: Sequence[str], environment: Mapping[str, str], errors: IO[bytes]) -> subprocess.Popen[bytes] | Fork:
+def _start(
+    command: Sequence[str], environment: Mapping[str, str], errors: IO[bytes], *, fresh: bool
+) -> subprocess.Popen[bytes] | Fork:
     module = command[2] if len(command) == 3 and command[1] == "-m" else ""
-    if is_warm(module):
+    if is_warm(module) and not fresh:
         return Fork(module, environment, errors)
     return subprocess.Popen(
         command,
@@ -219,6 +223,7 @@ def follow_module(
     on_stage: OnStage,
     module: str = "",
     stop: threading.Event | None = None,
+    fresh: bool = False,
 ) -> Outcome:
     """Give a job to a process that runs a module of `kunport.validation`, and follow it to its end: see `Supervised`.
 
@@ -233,6 +238,7 @@ def follow_module(
         stage_seconds=stage_seconds,
         on_stage=on_stage,
         stop=stop,
+        fresh=fresh,
     ) as process:
         process.send(job)
         return process.follow()

@@ -39,6 +39,7 @@ IMPORTS = {
 ALIKE = {
     "kunport.validation.throughput": _ENGINE,
     "kunport.validation.selftest.engine": _ENGINE,
+    "kunport.validation.invariance.engine": _ENGINE,
     "kunport.validation.modules.engine": _ENGINE,
     "kunport.validation.modules.reference": _REFERENCE,
 }
@@ -50,9 +51,10 @@ class Server:
     """A process that imports some libraries and then forks itself on request, and its socket's place."""
 
     def __init__(self, place: Path, libraries: Sequence[str], environment: Mapping[str, str]) -> None:
-        self.place = place
+        self.place, self._log = place, place.with_suffix(".log")
         command = [sys.executable, "-m", "kunport.validation.processes.server", str(place), *libraries]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=2, env=environment)
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 
     def connect(self) -> socket.socket:
         """A connection; the server may still be importing.
@@ -67,8 +69,10 @@ class Server:
                 return connection
             time.sleep(_TICK)
         connection.close()
+        said = self._log.read_text(errors="replace").strip().splitlines()[-1:] if self._log.is_file() else []
         raise KunportError(
-            f"A server of processes ended with exit status {self.process.returncode}.", "Start it again."
+            f"A server of processes ended with exit status {self.process.returncode}{': '.join(['', *said])}.",
+            "Start it again.",
         )
 
     def close(self) -> None:
