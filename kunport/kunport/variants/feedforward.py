@@ -13,7 +13,7 @@ from kunport_codegen.recognition.index import is_cast
 from kunport.variants.fact import Fact
 from kunport.variants.model import Layer
 from kunport.variants.paths import sites, walk_back, walk_on
-from kunport.variants.projections import Projection, projection
+from kunport.variants.projections import Projection, adds_bias, projection
 from kunport.variants.stream import stream
 
 _CHANGING = frozenset(("clamp", "clamp_min", "clamp_max", "minimum", "maximum", "round", "neg", "abs", "where"))
@@ -102,8 +102,8 @@ def _around(layer: Layer, fact: Activation) -> MLP | None:
         same |= each.same
     first = {each.node.id: each for each in (*before, *(one for other in others for one in other))}
     made = after.projections[-1]
-    user = index.user(made.node) if made.bias else None
-    made_id = user.id if user is not None and user.op == "add" else made.node.id
+    user = index.user(made.node) if adds_bias(layer.model, made.node) else None
+    made_id = made.node.id if user is None else user.id
     return MLP(
         fact,
         gated,

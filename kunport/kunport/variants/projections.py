@@ -34,9 +34,9 @@ def projection(model: Model, node: Node) -> Projection | None:
         if len(node.args) <= position:
             return None
         path = model.parameter(node.args[position]) or _computed_weight(model, node.args[position])
-        bias = node.op != "linear" or (len(node.args) > 2 and node.args[2] is not None) or adds_bias(model, node)
+        bias = node.op != "linear" or (len(node.args) > 2 and node.args[2] is not None) or _biased(model, node)
     else:
-        bias = adds_bias(model, node)
+        bias = _biased(model, node)
         path = next((found for each in model.reads(node) if (found := model.parameter(Ref(each))) is not None), None)
     return None if path is None else Projection(node, path, path.rpartition(".")[0], bias)
 
@@ -52,9 +52,25 @@ def _computed_weight(model: Model, weight: object) -> str | None:
     return str(max(sources, key=lambda node: math.prod(unwrap(size) for size in node.shape or ())).args[0])
 
 
-def adds_bias(model: Model, node: Node) -> bool:
-    """Whether a parameter with a number for each element is added to a product and nothing else reads that."""
-    user = model.index.user(node)
+def _biased(model: Model, node: Node) -> bool:
+    """Whether a bias is added to a product, at once or to a sum with other branches, as layers do that hand it on."""
+    user: Node | None = node
+    while user is not None and (user is node or user.op in ("add", "to")):
+        if adds_bias(model, node, user):
+            return True
+        user = model.index.user(user)
+    return False
+
+
+def adds_bias(model: Model, node: Node, to: Node | None = None) -> bool:
+    """Whether a parameter with a number for each element is added to a product and nothing else reads that.
+
+    Args:
+        model: what the product is in.
+        node: the product.
+        to: the sum with the product that the parameter is added to, where it is not the product itself.
+    """
+    user = model.index.user(to or node)
     if user is None or user.op != "add" or node.shape is None:
         return False
     weights = [path for each in model.reads(node) for path in _parameters_of(model, each)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Number
-from kunport_codegen.graph import Location, Node, refs
+from kunport_codegen.graph import Location, Node, Ref, refs
 from kunport_codegen.recognition.index import combine, number
 
 from kunport.variants.entry import entry
@@ -87,6 +87,9 @@ class _Follower:
             if kept is None or other is None or other.id in self.values:
                 continue
             kept = self._unscaled(kept)
+            if kept.id in self.values and (path := self.model.parameter(Ref(other.id))) is not None:
+                self._bias(add, kept, path)
+                return
             if kept.id in self.values or (self._normed(kept.id) is not None and self._reads(other)):
                 if kept.id not in self.values:
                     self.values.append(kept.id)
@@ -105,6 +108,14 @@ class _Follower:
                     self.found.where = add.where
                 self.values.append(add.id)
                 return
+
+    def _bias(self, add: Node, kept: Node, path: str) -> None:
+        """A parameter is added to the stream: a bias that the layer of a branch has handed on."""
+        made = [each for node in self.layer.nodes if (each := projection(self.model, node)) is not None]
+        if not any(each.bias and path.rpartition(".")[0] == each.owner for each in made) or kept.id != self.values[-1]:
+            self.found.lost = f"a parameter is added to the stream, and is no branch's bias ({add.where})"
+        self.found.explained.add(add.id)
+        self.values.append(add.id)
 
     def _put_off(self, earlier: Node, later: Node) -> None:
         """A branch beside the one that was added before it: both are added at the end, in whatever order."""

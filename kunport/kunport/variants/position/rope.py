@@ -1,9 +1,10 @@
 """Rotary positions: what is rotated, and by what angles.
 
-`position.pairing`: `half` pairs element i with i + dims / 2 ("neox"), `interleaved` 2i with 2i + 1. `position.dims`
-elements of a head are rotated, `position.base` is theta in `theta ** (-2i / dims)`, and `position.scaling` says how
-frequencies are changed for longer contexts: `default` (not at all), `linear`, `dynamic`, `yarn` (arXiv:2309.00071),
-`llama3`, `longrope` (arXiv:2402.13753) or what else the configuration calls it.
+`position.pairing`: `half` pairs element i with i + dims / 2 ("neox"), `interleaved` 2i with 2i + 1; of two
+elements that turn both are the same, so that it cannot be told. `position.dims` elements of a head are rotated,
+`position.base` is theta in `theta ** (-2i / dims)`, and `position.scaling` says how frequencies are changed for longer
+contexts: `default` (not at all), `linear`, `dynamic`, `yarn` (arXiv:2309.00071), `llama3`, `longrope`
+(arXiv:2402.13753) or what else the configuration calls it.
 """
 
 from __future__ import annotations
@@ -40,8 +41,13 @@ def read(site: Site) -> Found:
     model, rope = site.layer.model, site.query.ropes[0]
     theta = rope.table.theta
     base = Scalar(float(unwrap(theta)), theta.expr) if isinstance(theta, Scalar) else theta
-    yield "position.pairing", model.fact(rope.style, rope.where, r"interleave")
-    yield "position.dims", model.fact(_dims(model, rope.table), rope.where, "", rope.table.rotary_dim)
+    dims = _dims(model, rope.table)
+    if dims > 2:
+        yield "position.pairing", model.fact(rope.style, rope.where, r"interleave")
+    else:
+        why = "with two elements that turn, both pairings are the same"
+        yield "position.pairing", Fact(None, rope.where, reason=f"{rope.where}: {why}")
+    yield "position.dims", model.fact(dims, rope.where, "", rope.table.rotary_dim)
     if rope.table.own and not rope.table.rope_type:
         node = model.index.nodes[rope.table.cos]
         yield "position.base", model.opaque(node, "frequencies that follow no formula that kunport knows")
