@@ -238,7 +238,7 @@ def grouped(
     (batch, heads, length, dim), (_, kv_heads, keys, key_dim), (*value_heads, value_dim) = (
         tuple(map(unwrap, shape)) for shape in shapes
     )
-    if dim != key_dim or value_heads != [batch, kv_heads, keys] or heads % kv_heads:
+    if dim != key_dim or value_heads != [batch, kv_heads, keys] or not kv_heads or heads % kv_heads:
         return None
     repeats = all(each.repeated or kv_heads in (1, heads) for each in (key, value))
     merged = (batch * heads, length, value_dim) if product.op == "bmm" else (batch, heads, length, value_dim)

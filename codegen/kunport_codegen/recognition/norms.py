@@ -313,6 +313,9 @@ def _follow(index: Index, core: _Core, joined: Node | None, source: Node, upcast
     if not cast or current.dtype != source.dtype or (weight and not rounds_as_said(weight, cast, source.dtype)):
         return None
     groups = (core.scaled.shape or ())[-2] if joined is not None else weight.groups if weight else None
+    sizes = [*(core.source.shape or ())[-1:], *([weight.size] if weight and not groups else [])]
+    if not sizes:  # of a tensor that the analysis does not know
+        return None
     return Norm(
         kind=core.kind,
         input=source.id,
@@ -323,7 +326,7 @@ def _follow(index: Index, core: _Core, joined: Node | None, source: Node, upcast
         bias=bias,
         offset=weight.offset if weight else 0.0,
         cast=cast,
-        size=widest(*(core.source.shape or ())[-1:], *([weight.size] if weight and not groups else [])),
+        size=widest(*sizes),
         per_head=_splits_heads(index, source) and not groups,
         frame=core.scaled.frame,
         where=core.scaled.where,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kunport_codegen.expression import Expr, Scalar, fields_of
+from kunport_codegen.expression import Expr, Scalar, fields_of, unwrap
 from kunport_codegen.graph import DType, Node
 
 from kunport.analysis.interpreter import (
@@ -284,7 +284,13 @@ class Interpreter:
         return tensors.operator(self, name, args, kwargs)
 
     def state(self, kind: TensorType, *, buffer: bool = False) -> Tensor:
-        """A new parameter or saved buffer; its path is filled in once the module tree is named."""
+        """A new parameter or saved buffer; its path is filled in once the module tree is named.
+
+        A parameter without elements is no model's: what follows would divide by its size.
+        """
+        if not buffer and any(unwrap(size) <= 0 for size in kind.shape):
+            sizes = ", ".join(str(unwrap(size)) for size in kind.shape)
+            raise NotUnderstoodError(f"a parameter of the shape ({sizes})")
         node = self.trace.emit("parameter", ("",), kind=kind)
         tensor = Tensor(node.id, kind, State(buffer))
         self.states.append((tensor, node))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from kunport_codegen.expression import unwrap
+
 from .tensor import Result, ShapeError, TensorType
 
 Rule = Callable[..., Result]
@@ -106,4 +108,7 @@ def infer(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbol: str
         raise ShapeError(f"{op}: {error.reason}") from error
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise ShapeError(f"{op}: arguments that its shape rule does not know ({error})") from error
+    for each in (result,) if isinstance(result, TensorType) else result:
+        if any(unwrap(size) < 0 for size in each.shape):
+            raise ShapeError(f"{op}: a size of {min(map(unwrap, each.shape))}")
     return args[0] if op.endswith("_") and isinstance(args[0], TensorType) else result
