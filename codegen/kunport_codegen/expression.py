@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import field as attribute
 from typing import Any
 
 # A step of a configuration path: ``.name``, ``['name']`` or ``[3]``.
@@ -30,10 +31,19 @@ class Expr:
       ``batch`` and ``sequence`` (those of the token ids), ``past`` (tokens that are in the cache),
       and one name of its own for each size that depends on data
     - a name of `OPERATORS`.
+
+    ``chosen`` are configuration paths that decided that this expression, or one in it, was taken rather than another
+    one, as in ``a if config.flag else b``. They are no part of the value: expressions that differ in them are equal.
     """
 
     op: str
     args: tuple[Any, ...]
+    chosen: frozenset[str] = attribute(default=frozenset(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for operand in self.args:
+            if type(operand) is Expr and operand.chosen:
+                object.__setattr__(self, "chosen", self.chosen | operand.chosen)
 
     def __str__(self) -> str:
         return render(self)
@@ -116,9 +126,23 @@ def apply(op: str, *operands: Plain | Scalar) -> Plain | Scalar:
     if op == "neg" and isinstance(operands[0], Scalar) and operands[0].expr.op == "neg":
         (positive,) = operands[0].expr.args
         return Scalar(value, positive if isinstance(positive, Expr) else const(positive))
-    if any(isinstance(operand, Scalar) for operand in operands):
-        return Scalar(value, Expr(op, tuple(expr_of(operand) for operand in operands)))
-    return value
+    if not any(isinstance(operand, Scalar) for operand in operands):
+        return value
+    exprs = tuple(expr_of(operand) for operand in operands)
+    if all(expr.op == "const" for expr in exprs):
+        return Scalar(value, Expr("const", (value,), Expr(op, exprs).chosen))
+    return Scalar(value, Expr(op, exprs))
+
+
+def chosen_by(value: Plain | Scalar, fields: frozenset[str]) -> Scalar:
+    """The value with more fields that decided that it was taken."""
+    expr = expr_of(value)
+    return Scalar(unwrap(value), Expr(expr.op, expr.args, expr.chosen | fields))
+
+
+def origins_of(expr: Expr) -> set[str]:
+    """The configuration paths that an expression reads, and those that decided that it was taken."""
+    return fields_of(expr) | expr.chosen
 
 
 def unwrap(value: Any) -> Any:
@@ -158,7 +182,9 @@ def substitute(expr: Expr, symbols: Mapping[str, Expr]) -> Expr:
     """The expression with other expressions in the place of some of its symbols."""
     if expr.op == "symbol":
         return symbols.get(expr.args[0], expr)
-    return Expr(expr.op, tuple(substitute(each, symbols) if isinstance(each, Expr) else each for each in expr.args))
+    return Expr(
+        expr.op, tuple(substitute(each, symbols) if isinstance(each, Expr) else each for each in expr.args), expr.chosen
+    )
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

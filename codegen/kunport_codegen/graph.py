@@ -227,6 +227,8 @@ class Graph:
         tied: pairs (path, path it shares its tensor with).
         guards: decisions that the configuration took.
         choices: the lines that such decisions chose.
+        counters: the lines of the constructor that run as often as fields of the configuration say.
+        derived: fields of the configuration that its class computes, with those that it computes them from.
         renames: how checkpoint names differ from module names.
         sources: file -> SHA-256 of its bytes, of every file read.
         notes: what the analysis wants a reader to know (a branch not taken on a size, say).
@@ -246,6 +248,8 @@ class Graph:
     tied: list[tuple[str, str]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
+    counters: list[Choice] = field(default_factory=list)
+    derived: dict[str, frozenset[str]] = field(default_factory=dict)
     renames: list[Rename] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

@@ -53,6 +53,7 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
     from kunport.analysis.assemble import read_target
     from kunport.analysis.checkpoint import has_weights
     from kunport.analysis.config import load_config
+    from kunport.analysis.config.derivation import derived_fields
     from kunport.analysis.config.limits import check_built, check_numbers
     from kunport.analysis.library import locate
     from kunport.analysis.library.contradictions import contradictions
@@ -66,6 +67,7 @@ def analyze(model: str | Path, *, config: Mapping[str, Any] | None = None) -> An
     with uncollected():
         reading = read_target(target, load_config(target))
         graph = reading.graph
+        graph.derived = derived_fields(target)
         check_built(graph, target.raw_config)
         graph.notes.extend(contradictions(target))
         if target.checkpoint is not None and has_weights(target.checkpoint):

@@ -12,6 +12,7 @@ from kunport.analysis.alternatives import disagreements
 from kunport.analysis.config_object import configuration_object
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.interpreter.calls import run_forward
+from kunport.analysis.interpreter.operations import plain
 from kunport.analysis.invocation import build, run_arguments
 from kunport.analysis.library import Target
 from kunport.analysis.library.installed import installation
@@ -116,7 +117,7 @@ def assemble(
     """
     made = construct(module, architecture, roots, config, config_class)
     graph = graph_of(made, logits(run(made, symbol("sequence", length))))
-    base = class_constant(made.interpreter, made.model, _BASE) or ""
+    base = unwrap(class_constant(made.interpreter, made.model, _BASE)) or ""
     return Reading(graph, list(map(_pretrained, made.tree.pretrained)), base)
 
 
@@ -151,7 +152,7 @@ def _pretrained(model: Instance) -> tuple[str, str, str]:
 
 
 def _ignored(interpreter: Interpreter, tree: Tree) -> list[str]:
-    declared = [class_constant(interpreter, model, _IGNORED) for model in tree.pretrained]
+    declared = [plain(class_constant(interpreter, model, _IGNORED)) for model in tree.pretrained]
     patterns = [each for group in declared if isinstance(group, list | tuple | set) for each in group]
     # Sorted: Transformers keeps some of them in a set, whose order is another in every process.
     return sorted({each for each in patterns if isinstance(each, str)})
@@ -222,6 +223,7 @@ def graph_of(made: Construction, output: Value) -> Graph:
         tied=tied_tensors(interpreter, tree),
         guards=trace.guards,
         choices=trace.choices,
+        counters=trace.counters,
         sources={name: file.digest for name, file in sorted(interpreter.names.files.items())},
         notes=[*trace.notes, *taken_values(parameters, nodes)],
         sizes=list(trace.sizes.values()),

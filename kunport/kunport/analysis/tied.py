@@ -6,6 +6,7 @@ import re
 from itertools import cycle
 
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
+from kunport.analysis.interpreter.operations import plain
 from kunport.analysis.tree import Tree
 from kunport.analysis.values import Instance, Value
 from kunport.errors import KunportError
@@ -36,7 +37,7 @@ def tied_tensors(interpreter: Interpreter, tree: Tree) -> list[tuple[str, str]]:
 
 def _declared(interpreter: Interpreter, model: Instance) -> dict[str, str]:
     """The patterns that the model ties under its configuration; that it does is a decision of the configuration."""
-    keys = class_constant(interpreter, model, "_tied_weights_keys")
+    keys = plain(class_constant(interpreter, model, "_tied_weights_keys"))
     config = class_constant(interpreter, model, "config")
     if not isinstance(keys, dict | list | tuple) or not keys or not isinstance(config, Instance):
         return {}

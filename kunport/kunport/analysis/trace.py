@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kunport_codegen.expression import Expr, fields_of, symbols_of
+from kunport_codegen.expression import Expr, fields_of, origins_of, symbols_of
 from kunport_codegen.graph import Body, Choice, Frame, Guard, Location, Node
 
 from kunport.analysis.shapes import TensorType
@@ -15,6 +15,11 @@ from kunport.analysis.shapes import TensorType
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 # The place of a layer's own entry in a field.
 INDEXED = re.compile(r"\[\d+\]")
+
+
+def origins(decided: Iterable[Expr]) -> frozenset[str]:
+    """The fields that decisions were taken on, without the place of a layer's own entry."""
+    return frozenset(INDEXED.sub("", field) for expr in decided for field in origins_of(expr))
 
 
 class Trace:
@@ -28,6 +33,9 @@ class Trace:
         constructed: the constructor's nodes by id, once the model is there.
         decisions: every decision taken, if someone keeps them: expression, outcome and line.
         taken: the decisions on the configuration so far: expression and line.
+        handed: the class or function that a function of the source returned last, and the fields that picked it.
+        counts: the fields of each number that something was counted by.
+        returned: how many of them had been taken when a function of the source last returned.
     """
 
     def __init__(self) -> None:
@@ -41,7 +49,11 @@ class Trace:
         self._made: dict[int, Node] = {}
         self._ids = 0
         self.taken: list[tuple[Expr, Location]] = []
+        self.returned = 0
+        self.handed: tuple[Any, frozenset[str]] = None, frozenset()
+        self.counts: list[frozenset[str]] = []
         self._guards: dict[str, Guard] = {}
+        self._counted: dict[Choice, None] = {}
         self._choices: dict[Choice, None] = {}
         self._notes: dict[str, None] = {}
 
@@ -133,15 +145,28 @@ class Trace:
         elif fields_of(expr):
             self.taken.append((expr, self.where))
             self._guards.setdefault(f"{expr} is {outcome!r}", Guard(expr, outcome, self.where))
+        elif expr.chosen:
+            self.taken.append((expr, self.where))
 
     def taken_since(self, position: int) -> list[Expr]:
         """The decisions of the current line that were taken after so many others."""
         return [expr for expr, where in self.taken[position:] if where == self.where]
 
+    def picking(self, position: int) -> frozenset[str]:
+        """The fields of decisions after so many others, but for those that functions took that were called since."""
+        return origins(expr for expr, _ in self.taken[max(position, self.returned) :])
+
     def chose(self, decided: list[Expr], first: int, last: int, either: frozenset[str] = frozenset()) -> None:
         """Lines of the current file run as they do because of decisions; other lines use some names, too."""
-        fields = {INDEXED.sub("", field) for expr in decided for field in fields_of(expr)}
+        self.chosen(origins(decided), first, last, either)
+
+    def chosen(self, fields: Iterable[str], first: int, last: int, either: frozenset[str] = frozenset()) -> None:
+        """Lines of the current file run as they do because of fields; other lines use some names, too."""
         self._choices.setdefault(Choice(tuple(sorted(fields)), self.where.file, first, last, either))
+
+    def counted(self, fields: Iterable[str], first: int, last: int) -> None:
+        """Lines of the current file run as often as fields say."""
+        self._counted.setdefault(Choice(tuple(sorted(fields)), self.where.file, first, last))
 
     def note(self, text: str) -> None:
         self._notes.setdefault(text)
@@ -153,6 +178,10 @@ class Trace:
     @property
     def choices(self) -> list[Choice]:
         return list(self._choices)
+
+    @property
+    def counters(self) -> list[Choice]:
+        return list(self._counted)
 
     @property
     def notes(self) -> list[str]:

@@ -7,7 +7,7 @@ import re
 from functools import cached_property
 from typing import Any
 
-from kunport_codegen.expression import Scalar, fields_of, symbols_of, unwrap, walk
+from kunport_codegen.expression import Scalar, fields_of, origins_of, symbols_of, unwrap, walk
 from kunport_codegen.facts import Activation, Attention, Facts, Norm, Rope
 from kunport_codegen.graph import Choice, Frame, Graph, Location, Node, refs
 from kunport_codegen.recognition.index import Index
@@ -139,7 +139,7 @@ class Model:
         scalars = [each for each in (value, *sources) if isinstance(each, Scalar)]
         if isinstance(unwrap(value), int | float) and any(symbols_of(each.expr) for each in scalars):
             return Fact(None, where, reason=f"{where}: it changes with the number of tokens that are given")
-        fields = {field for each in scalars for field in fields_of(each.expr)}
+        fields = {field for each in scalars for field in origins_of(each.expr) if not self._counting(each, field)}
         fields.update(self.decided_at(where))
         if switches:
             fields.update(self._decided(switches))
@@ -162,6 +162,10 @@ class Model:
         return {
             field for each in found if name not in each.either for field in each.fields if not self.counts_layers(field)
         }
+
+    def _counting(self, value: Scalar, field: str) -> bool:
+        """Whether a field that only decided on a value counts layers."""
+        return self.counts_layers(field) and field not in fields_of(value.expr)
 
     def counts_layers(self, field: str) -> bool:
         """Whether a field is a number of layers by its name."""

@@ -44,8 +44,20 @@ def facts_of(model: Model) -> ModelFacts:
     by_layer = list(_facts_by_layer(model, variants))
     for stack in dict.fromkeys(layer.stack for layer in model.layers):
         _explain(graph, [facts for layer, facts in by_layer if layer.stack == stack])
+    by_layer = [(layer, _derived(graph, facts)) for layer, facts in by_layer]
     kinds = (*_kinds(by_layer), *unreached_layers(model, variants))
-    return ModelFacts(graph.architecture, graph.model_type, _model_facts(model, variants), kinds)
+    whole = _derived(graph, _model_facts(model, variants))
+    return ModelFacts(graph.architecture, graph.model_type, whole, kinds)
+
+
+def _derived(graph: Graph, facts: Facts) -> Facts:
+    """Facts with the fields that the configuration's class computes theirs from."""
+    sources, found = graph.derived, dict(facts)
+    for key, fact in facts.items():
+        more = {other for field in fact.fields if field in sources for other in sources[field]}
+        if more:
+            found[key] = replace(fact, fields=tuple(sorted({*fact.fields, *more})))
+    return found
 
 
 def _facts_by_layer(model: Model, variants: Iterable[Variant]) -> Iterator[tuple[Layer, Facts]]:

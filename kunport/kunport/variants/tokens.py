@@ -132,7 +132,7 @@ def embedded_positions(model: Model) -> Fact:
     if found.unknown is not None:
         return model.opaque(found.unknown)
     if found.tokens is None:
-        return _lost(where)
+        return lost(where)
     if found.positions is None:
         return Fact(None, where)
     kind, where, frame = found.positions
@@ -140,7 +140,8 @@ def embedded_positions(model: Model) -> Fact:
     return depending(stated, model.chosen(frame))[""]
 
 
-def _lost(where: Location) -> Fact:
+def lost(where: Location) -> Fact:
+    """What is said of embeddings where no way leads from them to the layers."""
     return Fact(None, where, reason=f"{where}: no look-up by token ids leads to the first layer")
 
 
@@ -151,7 +152,7 @@ def embedding_scale(model: Model) -> Fact:
     if found.unknown is not None:
         return model.opaque(found.unknown)
     if where is None:
-        return _lost(model.graph.modules[""].where)
+        return lost(model.graph.modules[""].where)
     value = 1.0
     for factor, _ in found.factors:
         value *= float(unwrap(factor))

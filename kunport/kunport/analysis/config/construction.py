@@ -17,24 +17,26 @@ from kunport.analysis.config.intrinsics import BASE, BASE_MEMBERS
 from kunport.analysis.interpreter import Interpreter, NotUnderstoodError, RaisedError
 from kunport.analysis.interpreter.attributes import MISSING, class_member
 from kunport.analysis.interpreter.classes import field_default, record_fields
+from kunport.analysis.interpreter.containers import lift
 from kunport.analysis.values import Function, Instance, Native, Opaque, SourceClass, Value
 
 # What classes raise to refuse fields. Anything else that comes up is more likely a limit of the interpretation.
 _REFUSALS = ("ValueError", "KeyError")
 
 
-def construct(interpreter: Interpreter, cls: SourceClass, fields: dict[str, Any]) -> Instance:
+def construct(interpreter: Interpreter, cls: SourceClass, fields: dict[str, Any], *, traced: bool = False) -> Instance:
     """The configuration object that ``cls(**fields)`` gives.
 
     Where the constructor is not understood, every attribute that it could have changed is an `Opaque` with the reason.
+    With ``traced`` its fields remember their names, those of ``fields`` as they are given.
 
     Raises:
         RaisedError: the class refuses the fields.
     """
-    _prepare(interpreter, cls)
+    _prepare(interpreter, cls, cls if traced else None)
     config = Instance(cls)
     try:
-        initializer = class_member(interpreter, cls.mro, "__init__")
+        initializer = constructor_of(interpreter, cls)
         if initializer is MISSING:  # a dataclass of custom code, which config.json holds more than the fields of
             own = {name: fields[name] for name in record_fields(cls) if name in fields}
             made: Instance = interpreter.instantiate(cls, [], copy.deepcopy(own))
@@ -47,22 +49,29 @@ def construct(interpreter: Interpreter, cls: SourceClass, fields: dict[str, Any]
     return config
 
 
-def _prepare(interpreter: Interpreter, cls: SourceClass) -> None:
+def constructor_of(interpreter: Interpreter, cls: SourceClass) -> Value:
+    """What the class's ``__init__`` is; `MISSING` without one."""
+    return class_member(interpreter, cls.mro, "__init__")
+
+
+def _prepare(interpreter: Interpreter, cls: SourceClass, traced: SourceClass | None) -> None:
     """Gives the class, its bases and those of its parts the members that being a configuration gives them."""
     for ancestor in cls.mro:
         if isinstance(ancestor, SourceClass) and any(each.name == BASE for each in ancestor.mro):
             if "__init__" not in ancestor.members:
-                ancestor.namespace["__init__"] = _constructor(ancestor)
+                ancestor.namespace["__init__"] = _constructor(ancestor, traced)
             if ancestor.name == BASE:
                 ancestor.namespace.update(BASE_MEMBERS)
     parts = class_member(interpreter, cls.mro, "sub_configs")
     for part in parts.values() if isinstance(parts, dict) else ():
         if isinstance(part, SourceClass):
-            _prepare(interpreter, part)
+            _prepare(interpreter, part, traced)
 
 
-def _constructor(cls: SourceClass) -> Native:
-    strict = any("strict" in ast.unparse(each).partition("(")[0].split(".") for each in cls.node.decorator_list)
+def _constructor(cls: SourceClass, traced: SourceClass | None) -> Native:
+    strict = traced is None and any(
+        "strict" in ast.unparse(each).partition("(")[0].split(".") for each in cls.node.decorator_list
+    )
 
     def construct(interpreter: Interpreter, this: Instance, **given: Value) -> None:
         this.renamed = class_member(interpreter, this.cls.mro, "attribute_map")
@@ -70,7 +79,8 @@ def _constructor(cls: SourceClass) -> Native:
         if strict:
             _check_types(cls, names, given)
         for name in names:
-            interpreter.set_attribute(this, name, given[name] if name in given else _default(interpreter, cls, name))
+            value = given[name] if name in given else _default(interpreter, cls, name)
+            interpreter.set_attribute(this, name, lift(value, name) if this.cls is traced else value)
         rest = {name: value for name, value in given.items() if name not in names}
         interpreter.call(interpreter.attribute(this, "__post_init__"), [], rest)
         if strict:

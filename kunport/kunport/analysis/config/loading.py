@@ -49,7 +49,7 @@ def load_config(target: Target) -> dict[str, Any]:
     """
     if target.config_class is None or target.config_file is None:
         return dict(target.raw_config)
-    interpreter, cls = _config_class(target.config_class, target.config_file, target.root)
+    interpreter, cls = config_class(target.config_class, target.config_file, target.root)
     fields = dict(target.raw_config)
     try:
         if is_own(cls):
@@ -70,7 +70,7 @@ def load_config(target: Target) -> dict[str, Any]:
         ) from problem
 
 
-def _config_class(name: str, file: Path, root: Path) -> tuple[Interpreter, SourceClass]:
+def config_class(name: str, file: Path, root: Path) -> tuple[Interpreter, SourceClass]:
     """The configuration's class, and an interpreter that has its source."""
     library = installation()
     transformers = Root(library.root, "transformers")

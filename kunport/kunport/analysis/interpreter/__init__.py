@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kunport_codegen.expression import Expr, Scalar, fields_of, unwrap
+from kunport_codegen.expression import Expr, Scalar, origins_of, unwrap
 from kunport_codegen.graph import DType, Node
 
 from kunport.analysis.interpreter import (
@@ -246,7 +246,7 @@ class Interpreter:
         """The plain value of a scalar, which the graph is from now on specialised on."""
         if isinstance(value, Scalar):
             operations.refuse_turns(value)
-            if fields_of(value.expr):
+            if origins_of(value.expr):
                 plain = isinstance(value.value, bool)
                 expr = value.expr if plain else Expr("eq", (value.expr, Expr("const", (value.value,))))
                 self.trace.decide(expr, value.value if plain else True)

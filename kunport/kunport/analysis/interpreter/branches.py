@@ -43,7 +43,7 @@ def undecided(interpreter: Interpreter, node: ast.If, test: Value, scope: Scope)
         turn.skip = test
         return None
     what = "the values of a tensor" if isinstance(test, Tensor) else describe(test)
-    if _leaves(node):
+    if leaves(node):
         raise NotUnderstoodError(f"a branch on {what}")
     if _reaches_out(node):
         raise NotUnderstoodError(f"a branch on {what} that changes more than local names")
@@ -53,7 +53,7 @@ def undecided(interpreter: Interpreter, node: ast.If, test: Value, scope: Scope)
             return None
     except (NotUnderstoodError, RaisedError):
         pass
-    for name in sorted(_bound(node)):
+    for name in sorted(bound(node)):
         operands = [value for value in (test, scope.variables.get(name)) if isinstance(value, Tensor | Unknown)]
         reason = f"{name} is bound in a branch that only the data decide"
         scope.variables[name] = interpreter.unknown(reason, *operands)
@@ -69,7 +69,7 @@ def unless(interpreter: Interpreter, test: Tensor, block: Block, scope: Scope) -
     if not block:
         return
     rest = ast.If(ast.Constant(True), list(block), [], lineno=block[0].lineno)
-    if _leaves(rest) or _reaches_out(rest):
+    if leaves(rest) or _reaches_out(rest):
         raise NotUnderstoodError("a turn of a loop that is left half-way")
     _as_loops(interpreter, rest, interpreter.operator("logical_not", (test,), {}), scope)
 
@@ -98,14 +98,14 @@ def _turn(interpreter: Interpreter, block: Block, scope: Scope) -> Run:
 
 def _declare(interpreter: Interpreter, rows: list[tuple[Tensor, Block]], scope: Scope) -> None:
     """Gives names that every branch binds, and that are new, a value to start from: the branch replaces it."""
-    bound: list[dict[str, TensorType]] = []
+    kinds: list[dict[str, TensorType]] = []
     for chosen, block in rows:
         with rehearsed(interpreter, rows_of(chosen), scope, _turn(interpreter, block, scope)):
             known = scope.variables
         new = {name: value for name, value in known.items() if name not in scope.variables}
-        bound.append({name: value.type for name, value in new.items() if isinstance(value, Tensor)})
-    for name, kind in bound[0].items():
-        if len(bound) == 2 and name in bound[1] and sizes(bound[1][name]) == sizes(kind):
+        kinds.append({name: value.type for name, value in new.items() if isinstance(value, Tensor)})
+    for name, kind in kinds[0].items():
+        if len(kinds) == 2 and name in kinds[1] and sizes(kinds[1][name]) == sizes(kind):
             scope.variables[name] = interpreter.operator("zeros", (kind.shape,), {"dtype": kind.dtype})
 
 
@@ -141,7 +141,7 @@ def _targets(node: ast.AST) -> list[ast.expr]:
     return []
 
 
-def _leaves(node: ast.stmt) -> bool:
+def leaves(node: ast.stmt) -> bool:
     return any(isinstance(each, ast.Return | ast.Break | ast.Continue) for each in _walk(node))
 
 
@@ -157,7 +157,7 @@ def _reaches_out(node: ast.stmt) -> bool:
     return False
 
 
-def _bound(node: ast.stmt) -> set[str]:
+def bound(node: ast.stmt) -> set[str]:
     """Local names that a statement may bind, and those whose tensors it may write into."""
     names: set[str] = set()
     for each in _walk(node):

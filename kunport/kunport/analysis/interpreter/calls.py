@@ -162,6 +162,15 @@ def _contained(
 def _run(
     interpreter: Interpreter, function: Function, args: list[Value], kwargs: dict[str, Value], frame: Frame | None
 ) -> Value:
+    try:
+        return _run_in(interpreter, function, args, kwargs, frame)
+    finally:
+        interpreter.trace.returned = len(interpreter.trace.taken)
+
+
+def _run_in(
+    interpreter: Interpreter, function: Function, args: list[Value], kwargs: dict[str, Value], frame: Frame | None
+) -> Value:
     interpreter.spend(limits.CALL)
     interpreter.depth += 1
     if interpreter.depth > _DEPTH:

@@ -131,7 +131,7 @@ class Copy:
             name = _NUMBERED_SIZE.fullmatch(value.args[0])
             return value if name is None else Expr("symbol", (f"{name[1]}_{self._id(int(name[2]))}{name[3]}",))
         args = tuple(map(self._renamed, value.args))
-        return value if all(map(operator.is_, args, value.args)) else Expr(value.op, args)
+        return value if all(map(operator.is_, args, value.args)) else Expr(value.op, args, value.chosen)
 
 
 def _keeps_sizes(run: Run, expressions: dict[Expr, Expr]) -> bool:

@@ -26,10 +26,15 @@ def evaluate(interpreter: Interpreter, node: ast.expr, scope: Scope) -> Value:
     handler = _HANDLERS.get(type(node))
     if handler is None:
         raise NotUnderstoodError(f"an expression of kind {type(node).__name__}")
-    return handler(interpreter, node, scope)
+    taken = interpreter.trace.taken
+    position = len(taken)
+    value = handler(interpreter, node, scope)
+    return choices.picked(interpreter, value, position) if len(taken) > position else value
 
 
 def _name(interpreter: Interpreter, node: ast.Name, scope: Scope) -> Value:
+    if node.id in scope.picked:
+        choices.of_name(interpreter, scope.picked[node.id])
     return interpreter.lookup(node.id, scope)
 
 
@@ -181,34 +186,40 @@ def _walrus(interpreter: Interpreter, node: ast.NamedExpr, scope: Scope) -> Valu
     return value
 
 
-def _turns(interpreter: Interpreter, clauses: list[ast.comprehension], scope: Scope) -> Iterator[Scope]:
+def _turns(
+    interpreter: Interpreter, around: ast.expr, clauses: list[ast.comprehension], scope: Scope
+) -> Iterator[Scope]:
     """The scope of each turn of a comprehension's loops."""
     clause, *further = clauses
     if clause.is_async:
         raise NotUnderstoodError("an asynchronous comprehension")
     inner = Scope(scope.namespace, parent=scope)
-    for value in interpreter.iterate(evaluate(interpreter, clause.iter, scope)):
-        interpreter.assign(clause.target, value, inner)
+    position, counted = len(interpreter.trace.taken), len(interpreter.trace.counts)
+    values = evaluate(interpreter, clause.iter, scope)
+    fields = interpreter.trace.picking(position)
+    choices.loop(interpreter, around, values, fields, counted)
+    for value in interpreter.iterate(values):
+        interpreter.assign(clause.target, choices.labelled(value, fields), inner)
         if all(interpreter.truth(evaluate(interpreter, condition, inner)) for condition in clause.ifs):
             if further:
-                yield from _turns(interpreter, further, inner)
+                yield from _turns(interpreter, around, further, inner)
             else:
                 yield inner
 
 
 def _list_comprehension(interpreter: Interpreter, node: ast.ListComp | ast.GeneratorExp, scope: Scope) -> Value:
-    return [evaluate(interpreter, node.elt, turn) for turn in _turns(interpreter, node.generators, scope)]
+    return [evaluate(interpreter, node.elt, turn) for turn in _turns(interpreter, node, node.generators, scope)]
 
 
 def _set_comprehension(interpreter: Interpreter, node: ast.SetComp, scope: Scope) -> Value:
-    turns = _turns(interpreter, node.generators, scope)
+    turns = _turns(interpreter, node, node.generators, scope)
     return OrderedSet(interpreter.pin(evaluate(interpreter, node.elt, turn)) for turn in turns)
 
 
 def _dict_comprehension(interpreter: Interpreter, node: ast.DictComp, scope: Scope) -> Value:
     return {
         _key(interpreter, node.key, turn): evaluate(interpreter, node.value, turn)
-        for turn in _turns(interpreter, node.generators, scope)
+        for turn in _turns(interpreter, node, node.generators, scope)
     }
 
 

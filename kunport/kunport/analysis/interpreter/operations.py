@@ -7,7 +7,7 @@ import operator as python
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kunport_codegen.expression import OPERATORS, Expr, Scalar, apply, const, symbols_of, unwrap
+from kunport_codegen.expression import OPERATORS, Expr, Scalar, apply, const, expr_of, symbols_of, unwrap
 from kunport_codegen.graph import DType
 
 from kunport.analysis.interpreter import limits
@@ -196,6 +196,9 @@ def _identity(name: str, left: Value, right: Value) -> Value:
     if isinstance(left, FieldList | FieldDict) and right is None and left.path:
         return Scalar(name != "is", Expr(name, (Expr("field", (left.path,)), const(None))))
     a, b = unwrap(left), unwrap(right)
+    plain = all(isinstance(each, Scalar | int | float | str | None) for each in (left, right))
+    if plain and any(isinstance(each, bool) for each in (a, b)) and Scalar in (type(left), type(right)):
+        return Scalar((type(a) is type(b) and a == b) == (name == "is"), Expr(name, (expr_of(left), expr_of(right))))
     same = a is b or (isinstance(a, DType | bool) and a == b)
     return same == (name == "is")
 

@@ -25,6 +25,8 @@ class Scope:
         cls: the class whose body this is.
         yielded: what a generator has given so far, None before and in other functions.
         turn: the body of the loop that runs turn by turn, for a ``continue`` in it that only the data decide.
+        given: fields of the configuration that decided that what runs now runs.
+        picked: names of classes that fields of the configuration decided on, with the fields.
         outer: names declared ``nonlocal`` or ``global``, with the scope that they belong to.
     """
 
@@ -36,6 +38,8 @@ class Scope:
     cls: SourceClass | None = None
     yielded: list[Value] | None = None
     turn: Sequence[ast.stmt] = ()
+    given: frozenset[str] = frozenset()
+    picked: dict[str, frozenset[str]] = field(default_factory=dict)
     outer: dict[str, Scope] = field(default_factory=dict)
 
     @property

@@ -75,7 +75,10 @@ def _expression(interpreter: Interpreter, node: ast.Expr, scope: Scope) -> None:
 
 
 def _return(interpreter: Interpreter, node: ast.Return, scope: Scope) -> Signal:
-    return Return(None if node.value is None else evaluate(interpreter, node.value, scope))
+    position = len(interpreter.trace.taken)
+    value = None if node.value is None else evaluate(interpreter, node.value, scope)
+    choices.hand(interpreter, value, position, scope)
+    return Return(choices.labelled(value, scope.given))
 
 
 def _nothing(interpreter: Interpreter, node: ast.Pass | ast.Assert, scope: Scope) -> None:
@@ -139,8 +142,10 @@ def _class(interpreter: Interpreter, node: ast.ClassDef, scope: Scope) -> None:
 
 
 def _assign(interpreter: Interpreter, node: ast.Assign, scope: Scope) -> None:
-    value = evaluate(interpreter, node.value, scope)
+    position = len(interpreter.trace.taken)
+    value = choices.labelled(evaluate(interpreter, node.value, scope), scope.given)
     for target in node.targets:
+        choices.name(interpreter, target, value, position, scope)
         again = _outlives(interpreter, target, scope) and _reads(node.value, target)
         interpreter.assign(target, _counted(target, value) if again else value, scope)
 
@@ -162,7 +167,8 @@ def _counted(target: ast.expr, value: Value) -> Value:
 
 def _annotated(interpreter: Interpreter, node: ast.AnnAssign, scope: Scope) -> None:
     if node.value is not None:
-        interpreter.assign(node.target, evaluate(interpreter, node.value, scope), scope)
+        value = choices.labelled(evaluate(interpreter, node.value, scope), scope.given)
+        interpreter.assign(node.target, value, scope)
 
 
 def _augmented(interpreter: Interpreter, node: ast.AugAssign, scope: Scope) -> None:
@@ -180,7 +186,7 @@ def _augmented(interpreter: Interpreter, node: ast.AugAssign, scope: Scope) -> N
     if isinstance(old, list) and operator is ast.Add:
         old.extend(interpreter.iterate(operand))
         return
-    new = operations.binary(interpreter, operator, old, operand)
+    new = choices.labelled(operations.binary(interpreter, operator, old, operand), scope.given)
     if isinstance(old, Tensor):
         interpreter.write(old, new)
         return
@@ -205,9 +211,17 @@ def _if(interpreter: Interpreter, node: ast.If, scope: Scope) -> Signal | None:
     if isinstance(test, Tensor | Unknown | Opaque):
         return branches.undecided(interpreter, node, test, scope)
     outcome = interpreter.truth(test)
-    if len(interpreter.trace.taken) > position:
-        choices.branch(interpreter, node, outcome, position, scope)
-    return block(interpreter, node.body if outcome else node.orelse, scope)
+    taken, other = (node.body, node.orelse) if outcome else (node.orelse, node.body)
+    fields = interpreter.trace.picking(position)
+    if not fields:
+        return block(interpreter, taken, scope)
+    choices.branch(interpreter, node, outcome, position, scope)
+    outer, scope.given = scope.given, scope.given | fields
+    signal = block(interpreter, taken, scope)
+    if not any(map(branches.leaves, other)):
+        scope.given = outer
+    choices.left_out(other, fields, scope)
+    return signal
 
 
 def _match(interpreter: Interpreter, node: ast.Match, scope: Scope) -> Signal | None:
@@ -215,16 +229,18 @@ def _match(interpreter: Interpreter, node: ast.Match, scope: Scope) -> Signal | 
 
 
 def _for(interpreter: Interpreter, node: ast.For, scope: Scope) -> Signal | None:
+    position, counted = len(interpreter.trace.taken), len(interpreter.trace.counts)
     values = evaluate(interpreter, node.iter, scope)
     if isinstance(values, Tensor) and interpreter.depends_on_data(values):
         loops.over_rows(interpreter, node, values, scope)
         return None
     if isinstance(values, Span) and spans.over_span(interpreter, node, values, scope):
         return None
-    outer = scope.turn
+    outer, fields = scope.turn, interpreter.trace.picking(position)
+    choices.loop(interpreter, node, values, fields, counted)
     try:
         for value in interpreter.iterate(values):
-            interpreter.assign(node.target, value, scope)
+            interpreter.assign(node.target, choices.labelled(value, fields), scope)
             scope.turn = node.body
             with turns.as_layer(interpreter, value, scope):
                 signal = block(interpreter, node.body, scope)

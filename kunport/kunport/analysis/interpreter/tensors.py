@@ -161,7 +161,8 @@ def argument(interpreter: Interpreter, value: Value) -> Any:
     if isinstance(value, Tensor | Unknown):
         return Ref(value.id)
     if isinstance(value, Scalar):
-        return value if fields_of(value.expr) or symbols_of(value.expr) else value.value
+        picked = value.expr.chosen and isinstance(value.value, int | float) and not isinstance(value.value, bool)
+        return value if picked or fields_of(value.expr) or symbols_of(value.expr) else value.value
     if isinstance(value, bool | int | float | str | None | DType) or value is ...:
         return value
     if isinstance(value, OrderedSet):

@@ -11,6 +11,7 @@ from kunport.analysis.interpreter import attributes
 from kunport.analysis.interpreter.operations import describe, is_tensor, scalar_operator
 from kunport.analysis.interpreter.signals import NotUnderstoodError
 from kunport.analysis.intrinsics.registry import NAMES, member, native_class
+from kunport.analysis.trace import origins
 from kunport.analysis.values import (
     Instance,
     OrderedSet,
@@ -149,6 +150,8 @@ def _range(interpreter: Interpreter, *bounds: Value) -> Value:
     if any(isinstance(bound, Scalar) and symbols_of(bound.expr) for bound in bounds):
         start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
         return Span((start, stop, step), range(*numbers))
+    if fields := origins(bound.expr for bound in bounds if isinstance(bound, Scalar)):
+        interpreter.trace.counts.append(fields)
     return range(*numbers)
 
 

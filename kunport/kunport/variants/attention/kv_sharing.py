@@ -15,7 +15,7 @@ def read(site: Site) -> Found:
         return
     layers = sorted(site.key.layers | site.value.layers)
     value = layers[-1] if layers else None
-    yield KEY, site.layer.model.fact(value, site.fact.where, "kv_shared" if layers else "")
+    yield KEY, site.layer.model.fact(value, site.fact.where, "kv_shared")
 
 
 VARIANT = Variant(

@@ -28,6 +28,6 @@ VARIANT = Variant(
         Example("llama", None, fields=()),
         Example("gemma2", 4096, layer=0, fields=("layer_types", "sliding_window")),
         Example("gemma2", None, layer=1, fields=("layer_types",)),
-        Example("qwen2", None, fields=("layer_types",)),
+        Example("qwen2", None, fields=("layer_types", "use_sliding_window")),
     ),
 )

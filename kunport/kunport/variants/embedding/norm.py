@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kunport.variants.model import Model
-from kunport.variants.tokens import embedded
+from kunport.variants.tokens import embedded, lost
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "embedding.norm"
@@ -19,8 +19,10 @@ def read(model: Model) -> Found:
         yield KEY, model.opaque(node, "the norm is one of a list, and may be that of the first layer")
     elif found.norms:
         yield KEY, model.fact(True, found.norms[0].where)
+    elif found.tokens is None:
+        yield KEY, lost(model.graph.modules[""].where)
     else:
-        yield KEY, model.fact(False, found.tokens.where if found.tokens else model.graph.modules[""].where)
+        yield KEY, model.fact(False, found.tokens.where)
 
 
 def _of_layers(model: Model, frame: int) -> bool:

@@ -20,6 +20,8 @@ from kunport.variants.paths import Site
 from kunport.variants.rotations import differing
 from kunport.variants.variant import ABSENT, Example, Found, Variant
 
+# Operators that decide how many frequencies a table has.
+_MAKING = frozenset(("arange", "linspace", "zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "getitem"))
 KEYS = {
     "position.pairing": "half or interleaved",
     "position.dims": "elements of a head that are rotated",
@@ -47,7 +49,7 @@ def read(site: Site) -> Found:
     else:
         why = "with two elements that turn, both pairings are the same"
         yield "position.pairing", Fact(None, rope.where, reason=f"{rope.where}: {why}")
-    yield "position.dims", model.fact(dims, rope.where, "", rope.table.rotary_dim)
+    yield "position.dims", model.fact(dims, rope.where, "", *_sizes(model, rope.table, dims))
     if rope.table.own and not rope.table.rope_type:
         node = model.index.nodes[rope.table.cos]
         yield "position.base", model.opaque(node, "frequencies that follow no formula that kunport knows")
@@ -62,6 +64,16 @@ def read(site: Site) -> Found:
     scaling = model.fact(rope.table.rope_type, rope.table.where, r"rope_type|rope_scaling", *lengths)
     frames = {model.index.nodes[each].frame for each in rope.table.nodes} if rope.table.own else set()
     yield from depending({"position.scaling": scaling}, set[str]().union(*map(model.chosen, frames))).items()
+
+
+def _sizes(model: Model, table: RopeTable, dims: int) -> list[Scalar]:
+    """What says how many elements turn: the size of the table, or what it is put together by where some stand still."""
+    size = table.rotary_dim
+    if isinstance(size, Scalar) and size.value == dims:
+        return [size]
+    made = [node for node in model.index.ancestors(table.cos) if node.op in _MAKING] if table.own else []
+    held = [size, *(each for node in made for each in (*node.args, *node.kwargs.values()))]
+    return [each for each in held if isinstance(each, Scalar) and not symbols_of(each.expr)]
 
 
 def _dims(model: Model, table: RopeTable) -> int:

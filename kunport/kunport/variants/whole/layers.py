@@ -14,8 +14,8 @@ KEY = "layers"
 def read(model: Model) -> Found:
     """The number of layers; opaque where no numbered modules run one after another.
 
-    The graph does not keep what a list of layers was counted by: it is said to be a field that counts layers, or else a
-    list with an entry for each that something was decided on.
+    The fields are those of the loop that made the layers. Where it counts by none, a field that counts layers is said
+    to, or else a list with an entry for each that something was decided on.
     """
     if not model.layers:
         where = model.graph.modules[""].where
@@ -23,11 +23,27 @@ def read(model: Model) -> Found:
         return
     first = model.layers[0]
     count = sum(layer.stack == first.stack for layer in model.layers)
+    if counted := _counted(model, first.path):
+        yield KEY, Fact(count, first.frame.where, tuple(sorted(counted)))
+        return
     config = model.graph.config
     fields = [name for name in sorted(config) if model.counts_layers(name) and config[name] == count]
     indexed = sorted({field.partition("[")[0] for guard in model.graph.guards for field in fields_of(guard.expr)})
     fields += [name for name in indexed if isinstance(held := config.get(name), list) and len(held) == count]
     yield KEY, Fact(count, first.frame.where, tuple(fields[:1]))
+
+
+def _counted(model: Model, layer: str) -> set[str]:
+    """The fields of the innermost loop that made a layer; none where no field counts its turns."""
+    module = model.graph.modules.get(layer)
+    made = module.made if module is not None else None
+    loops = [
+        each
+        for each in model.graph.counters
+        if made is not None and each.file == made.file and each.first <= made.line <= each.last
+    ]
+    least = min((each.last - each.first for each in loops), default=0)
+    return {field for each in loops if each.last - each.first == least for field in each.fields}
 
 
 VARIANT = Variant(
