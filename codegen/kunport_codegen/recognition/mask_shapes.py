@@ -55,7 +55,10 @@ def named(nodes: list[Node], seen: int) -> Number | None:
     found = [number(arg) for each in nodes for arg in (*each.args, *each.kwargs.values())]
     scalars = [each for each in found if isinstance(each, Scalar)]
     by = giving(scalars, seen)
-    return by or next((seen for each in found if each is not None and abs(unwrap(each)) == seen), None)
+    if by is not None or any(each is not None and abs(unwrap(each)) == seen for each in found):
+        return by or seen
+    diagonals = [number(arg) for each in nodes if each.op == "triu" for arg in (*each.args, *each.kwargs.values())]
+    return seen if any(each is not None and unwrap(each) == 1 - seen < 0 for each in diagonals) else None
 
 
 def giving(numbers: list[Scalar], seen: int) -> Number | None:

@@ -17,7 +17,10 @@ tell (`reason` says why). A key that does not apply to a layer is not there; wha
 `null`, `false` or `[]`.
 
 A field counts where another setting of it can change the value. One that only decides whether the key is there need not
-be named. Where layers of a stack differ in a key and nothing tells by which field, the fields that the value of some
+be named. Fields from which the configuration's own class computes such a field are named with it: the head dimension of
+a Llama depends on `head_dim`, and on `hidden_size` and `num_attention_heads` where `head_dim` is not given. A number
+that a field picks from others (`0.5 if config.flag else 1.0`) depends on that field, as do a class and what it makes.
+Where layers of a stack differ in a key and nothing tells by which field, the fields that the value of some
 layer comes from count for all of them: a window that every other layer has depends on its length in each, `null`
 included.
 

@@ -201,6 +201,26 @@ def test_a_mask_made_by_hand_is_read_by_its_numbers_or_hides_the_window(name):
     assert (fact.status, fact.value) == expected
 
 
+@pytest.mark.parametrize(
+    "seen",
+    [
+        "torch.ones(t, t).tril().triu(-7)",
+        "torch.ones(t, t).triu(-7).tril()",
+        "torch.ones(t, t).tril() * torch.ones(t, t).triu(-7)",
+        "torch.ones(t, t).bool().tril() & torch.ones(t, t).bool().triu(-7)",
+    ],
+)
+def test_a_window_may_be_cut_out_by_two_triangles(seen):
+    fact = read("SOFTMAX", f"torch.softmax(scores.masked_fill({seen} == 0, -torch.inf), dim=-1)").layer(0)
+    assert (fact["attention.window"].value, fact["attention.window"].status) == (8, PROVED)
+
+
+def test_a_triangle_below_the_diagonal_alone_is_no_window():
+    seen = "torch.ones(t, t).triu(-7)"
+    fact = read("SOFTMAX", f"torch.softmax(scores.masked_fill({seen} == 0, -torch.inf), dim=-1)").layer(0)
+    assert fact["attention.window"].value is None
+
+
 def test_a_cap_that_is_none_is_not_called_one():
     assert read("LOGITS", "torch.tanh(self.head(self.norm(x)) / 5) * 4").model["head.softcap"].status == OPAQUE
 
