@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kunport_codegen.emission.companions import manifest, parity_test, readme
 from kunport_codegen.emission.identifiers import EmissionError, module_name
+from kunport_codegen.emission.kernels import FILE as KERNELS
+from kunport_codegen.emission.kernels import kernel_file, kernel_test
 from kunport_codegen.emission.model_file import model_file
 from kunport_codegen.facts import Facts
 from kunport_codegen.graph import Graph
@@ -35,4 +37,6 @@ def _files(model: LoweredModel, facts: Facts) -> dict[str, str]:
         "README.md": readme(model, facts),
         f"test_{module}.py": parity_test(model),
     }
+    if kernels := kernel_file(model):
+        files |= {KERNELS: kernels, f"test_{module}_kernels.py": kernel_test(model)}
     return {**files, "adapter.json": manifest(model, files)}

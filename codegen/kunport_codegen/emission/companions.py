@@ -17,6 +17,7 @@ from kunport_codegen.emission.templates import code, environment
 from kunport_codegen.emission.values import render
 from kunport_codegen.facts import Facts
 from kunport_codegen.lowering import LoweredModel
+from kunport_codegen.lowering.rowwise import kernels_of
 
 # Distributions that an adapter depends on having been generated with.
 # Name in the manifest -> what its distribution may be called; vLLM's bears the name of the device it was built for.
@@ -72,6 +73,7 @@ def readme(model: LoweredModel, facts: Facts) -> str:
             findings=lines(findings(facts)),
             fused=model.fused,
             opportunities=model.opportunities,
+            kernels=kernels_of(model.root),
             guards=guards(model),
             reordered=" and ".join(map(code, reordered(model.weights))),
             untold=model.weights.ignored.untold,

@@ -131,6 +131,8 @@ class Forward:
             args = [self.value(arg)[0] for arg in step.args]
             args += [f"{identifier(key)}={self.value(arg)[0]}" for key, arg in step.kwargs.items()]
             return f"self.{identifier(name)}({', '.join(args)})", ATOM
+        if step.name == "kernel":
+            return f"{identifier(step.fact.name)}({', '.join(self.value(arg)[0] for arg in step.args)})", ATOM
         if step.name == "split_heads":
             return self._split_heads(step), ATOM
         if step.name == "view":

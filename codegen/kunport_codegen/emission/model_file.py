@@ -14,6 +14,7 @@ from kunport_codegen.emission.outer import around, inner_of, outer_source
 from kunport_codegen.emission.templates import environment
 from kunport_codegen.emission.values import render
 from kunport_codegen.lowering import LoweredModel
+from kunport_codegen.lowering.rowwise import kernels_of
 
 
 def model_file(model: LoweredModel) -> str:
@@ -32,9 +33,10 @@ def model_file(model: LoweredModel) -> str:
     }
     template = environment().get_template("model.py.jinja")
     code = template.render(context, imports="")
-    return format_python(
-        template.render(context, imports=import_block(code)), f"{module_name(model.graph.model_type)}.py"
-    )
+    imports = import_block(code)
+    if kernels := sorted(identifier(kernel.name) for kernel in kernels_of(model.root)):
+        imports = f"{imports}\n\nfrom .kernels import {', '.join(kernels)}"
+    return format_python(template.render(context, imports=imports), f"{module_name(model.graph.model_type)}.py")
 
 
 def module_doc(model: LoweredModel) -> str:

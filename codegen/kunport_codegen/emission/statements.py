@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kunport_codegen.graph import refs
-from kunport_codegen.lowering.flow import NO_RESIDUAL, POSITIONS, Op
+from kunport_codegen.lowering.flow import Op
+from kunport_codegen.lowering.rowwise import written_over
 from kunport_codegen.lowering.structure import LEAVES
 
 _NAMED = frozenset(("split_heads", "chunk", "split", "topk", "layers"))
@@ -87,13 +88,6 @@ def _reads(step: Op, producers: dict[int, Op], uses: dict[int, int]) -> set[int]
 def _can_inline(step: Op) -> bool:
     whole = step.member is not None and (step.member.returns == "pair" or step.member.when is not None)
     return len(step.results) == 1 and not whole and step.name not in _NAMED and step.name not in LEAVES | {"input"}
-
-
-def written_over(step: Op) -> list[int]:
-    """The values that a layer of the engine may write its results over: rotation, and a norm that adds."""
-    if step.member is None or step.name != "call" or len(step.results) < 2:
-        return []
-    return [value for value in step.inputs() if value not in (POSITIONS, NO_RESIDUAL)]
 
 
 def _liveness(statements: list[Statement], inline: dict[int, Op], outputs: list[int]) -> None:

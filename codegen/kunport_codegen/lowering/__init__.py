@@ -12,7 +12,8 @@ The passes run in this order on a `Flow`, each in a file of its own, one after a
 7. ``constants``, ``widening``, ``residual``: tables are computed once; the stream between layers; additions move into
    the norms after them.
 8. ``structure``, ``layers``, ``sharing``: classes, one for all layers, one for all modules of a source class.
-9. ``weights``, ``guards``: how a checkpoint is loaded, and which are refused.
+9. ``rowwise``: chains of row-wise operators that no layer took become kernels.
+10. ``weights``, ``guards``: how a checkpoint is loaded, and which are refused.
 
 They are imported when `lower` is first asked for: some parts of the package are of use without them.
 """

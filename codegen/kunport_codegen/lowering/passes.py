@@ -24,9 +24,10 @@ from kunport_codegen.lowering.norms import place_norms
 from kunport_codegen.lowering.parallel import place_linears
 from kunport_codegen.lowering.projections import pack_projections
 from kunport_codegen.lowering.repeated import share_repeated_heads
-from kunport_codegen.lowering.report import describe, opportunities
+from kunport_codegen.lowering.report import describe, describe_kernels, opportunities
 from kunport_codegen.lowering.residual import thread_residual
 from kunport_codegen.lowering.rotary import place_ropes, widen_rotations
+from kunport_codegen.lowering.rowwise import fuse_rows
 from kunport_codegen.lowering.scaled_weights import unscale_weights
 from kunport_codegen.lowering.sharing import share_classes
 from kunport_codegen.lowering.spelled import spell_linears
@@ -79,6 +80,7 @@ def lower(graph: Graph, facts: Facts) -> LoweredModel:
     root = build(flow)
     fold_layers(flow, root)
     share_classes(graph, root)
+    fuse_rows(flow, root)
     _settled(flow)
     assert head is not None, "a missing head has been refused"
     return LoweredModel(
@@ -92,7 +94,7 @@ def lower(graph: Graph, facts: Facts) -> LoweredModel:
         guards=needed_guards(graph, _members(root), _tests(root), flow.guards),
         splits=shared,
         whole=list(dict.fromkeys(flow.whole)),
-        fused=describe(flow.ops, head),
+        fused=[*describe(flow.ops, head), *describe_kernels(root)],
         opportunities=opportunities(root),
     )
 

@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from kunport_codegen.lowering.flow import Op, layer_of
 from kunport_codegen.lowering.head import Head
 from kunport_codegen.lowering.model import Opportunity
+from kunport_codegen.lowering.rowwise import kernels_of
 from kunport_codegen.lowering.states import FACTORIES
 from kunport_codegen.lowering.structure import LEAVES, Body, bodies
 
-_LAYOUT = frozenset(("view", "call", "enter", "layers", "split_heads", "input", "item", "chunk", "split", *LEAVES))
+_LAYOUT = frozenset(
+    ("kernel", "view", "call", "enter", "layers", "split_heads", "input", "item", "chunk", "split", *LEAVES)
+)
 
 
 def describe(ops: Iterable[Op], head: Head) -> list[str]:
@@ -34,6 +37,11 @@ def describe(ops: Iterable[Op], head: Head) -> list[str]:
     if head.processor.kwargs:
         lines[f"{' and '.join(head.processor.kwargs)} of the logits in LogitsProcessor"] = None
     return list(lines)
+
+
+def describe_kernels(root: Body) -> list[str]:
+    """A line for each generated kernel, in order of appearance."""
+    return [f"{len(each.steps)} row-wise operators in one Triton kernel ({each.name})" for each in kernels_of(root)]
 
 
 def opportunities(body: Body) -> list[Opportunity]:

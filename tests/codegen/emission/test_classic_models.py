@@ -12,7 +12,7 @@ from kunport_codegen.emission import emit
 @cache
 def code(architecture: str) -> str:
     files = emit(analyze(architecture).graph)
-    (name,) = (name for name in files if name.endswith(".py") and not name.startswith("test_"))
+    (name,) = (name for name in files if name.endswith(".py") and not name.startswith(("test_", "kernels")))
     return files[name]
 
 

@@ -95,6 +95,12 @@ class Engine:
             assert step.member is not None
             sizes = self.projection(step.member)
             return list(args[0].split(sizes, dim=-1))
+        if step.name == "kernel":
+            inside = dict(values)
+            for each in step.fact.steps:
+                given = [self.argument(arg, inside) for arg in each.args]
+                inside[each.results[0]] = self.torch(each, given, inside)[0]
+            return [inside[step.results[0]]]
         if step.name == "view":
             sizes = [self.value(size) for size in self.model.layouts[step.results[0]].sizes]
             before = [self.value(size) for size in self.model.layouts[step.args[0].id].sizes]

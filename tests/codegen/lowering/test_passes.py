@@ -130,9 +130,9 @@ def test_mlps_are_split_over_ranks_by_columns_then_rows(gate: str, factories: se
     assert {member.factory for member in members(mlp).values()} == factories
 
 
-def test_an_activation_that_the_engine_has_no_layer_for_stays_torch() -> None:
+def test_an_activation_that_the_engine_has_no_layer_for_is_a_kernel_with_what_follows_it() -> None:
     model = lowered(build(Decoder(activation="relu")))
-    assert ("relu", "TinyMLP") in {(each.op, each.cls) for each in model.opportunities}
+    assert "2 row-wise operators in one Triton kernel (tiny_mlp_rows)" in model.fused
     assert not model.whole
 
 

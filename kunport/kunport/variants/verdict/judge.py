@@ -26,7 +26,7 @@ _NO_OPERATOR = frozenset(("weights", "layers", "head", "model", "input"))
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What the engine uses for a kind of operator: a layer of its own, or plain torch where a kernel could serve.
+    """What the engine uses for a kind of operator: a layer of its own, a generated kernel, or plain torch.
 
     ``operators`` are the modules of the source that it stands for, or the plain operator.
     """
@@ -86,13 +86,17 @@ def _reasons(lowered: LoweredModel) -> Iterator[str]:
 
 
 def _uses(lowered: LoweredModel) -> Iterator[Use]:
-    """Each layer of the engine with what it stands for, then what runs as plain torch."""
+    """Each layer of the engine with what it stands for, then generated kernels and what runs as plain torch."""
+    from kunport_codegen.lowering.rowwise import kernels_of
+
     found: dict[str, dict[str, Location]] = {}
     for name, operators, where in _calls(lowered.root):
         for operator in operators:
             found.setdefault(name, {}).setdefault(operator, where)
     for name, modules in found.items():
         yield Use(name, tuple(modules), next(iter(modules.values())))
+    for kernel in kernels_of(lowered.root):
+        yield Use("generated Triton kernel", (f"{kernel.name} ({len(kernel.steps)} operators)",), kernel.where)
     for opportunity in lowered.opportunities:
         yield Use("torch", (f"{opportunity.op} of {opportunity.cls}",), opportunity.where)
 

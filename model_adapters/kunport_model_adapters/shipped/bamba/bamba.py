@@ -31,6 +31,8 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
+from .kernels import bamba_mixer_rows
+
 # What the configuration decided: expression -> the value for which this adapter was generated.
 GUARDS: dict[str, str | int | float | bool | None] = {
     "bool(config.attn_layer_indices)": False,
@@ -84,16 +86,18 @@ class BambaMixer(nn.Module):
         y = self.conv1d(x[1]).split([self.intermediate_size, self.mamba_d_state, self.mamba_d_state], dim=-1)
         hidden_states, _ = self.out_proj(
             self.norm(
-                self.scan(
-                    x=y[0].unflatten(-1, (-1, self.head_dim)),
-                    dt=x[2],
-                    a=-self.A_log.to(torch.float32).exp(),
-                    b=y[1].unflatten(-1, (-1, self.ssm_state_size)),
-                    c=y[2].unflatten(-1, (-1, self.ssm_state_size)),
-                    d=self.D,
-                    dt_bias=self.dt_bias,
-                ).flatten(-2)
-                * nn.functional.silu(x[0].to(torch.float32))
+                bamba_mixer_rows(
+                    x[0],
+                    self.scan(
+                        x=y[0].unflatten(-1, (-1, self.head_dim)),
+                        dt=x[2],
+                        a=-self.A_log.to(torch.float32).exp(),
+                        b=y[1].unflatten(-1, (-1, self.ssm_state_size)),
+                        c=y[2].unflatten(-1, (-1, self.ssm_state_size)),
+                        d=self.D,
+                        dt_bias=self.dt_bias,
+                    ).flatten(-2),
+                )
             ).to(torch.get_default_dtype())
         )
         return hidden_states

@@ -27,6 +27,8 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
+from .kernels import bio_gpt_model_rows
+
 # What the configuration decided: expression -> the value for which this adapter was generated.
 GUARDS: dict[str, str | int | float | bool | None] = {
     "config.scale_embedding": True,
@@ -118,7 +120,7 @@ class BioGptModel(nn.Module):
         )
 
     def embed_input_ids(self, input_ids: torch.Tensor) -> torch.Tensor:
-        return self.embed_tokens(input_ids) * self.hidden_size
+        return self.embed_tokens(input_ids)
 
     def forward(
         self,
@@ -132,7 +134,7 @@ class BioGptModel(nn.Module):
                 assert input_ids is not None
                 inputs_embeds = self.embed_input_ids(input_ids)
             hidden_states = inputs_embeds
-            hidden_states = hidden_states + self.embed_positions(positions + 2)
+            hidden_states = bio_gpt_model_rows(hidden_states, self.hidden_size, self.embed_positions(positions + 2))
         else:
             assert intermediate_tensors is not None
             hidden_states = intermediate_tensors["hidden_states"]

@@ -27,6 +27,8 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
+from .kernels import code_gen_block_rows, new_gelu_activation_rows
+
 # What the configuration decided: expression -> the value for which this adapter was generated.
 GUARDS: dict[str, str | int | float | bool | None] = {
     "config.n_inner is not None": False,
@@ -88,7 +90,7 @@ class NewGELUActivation(nn.Module):
         super().__init__()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return 0.5 * x * (1.0 + (0.7978845608028654 * (x + 0.044715 * x**3.0)).tanh())
+        return new_gelu_activation_rows(x)
 
 
 class CodeGenMLP(nn.Module):
@@ -124,7 +126,7 @@ class CodeGenBlock(nn.Module):
 
     def forward(self, positions: torch.Tensor, hidden_states: torch.Tensor) -> torch.Tensor:
         normed = self.ln_1(hidden_states)
-        return self.attn(positions, normed) + self.mlp(normed) + hidden_states
+        return code_gen_block_rows(self.attn(positions, normed), self.mlp(normed), hidden_states)
 
 
 @support_torch_compile

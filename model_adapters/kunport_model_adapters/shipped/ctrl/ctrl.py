@@ -27,6 +27,8 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
+from .kernels import ctrl_model_rows
+
 
 class MultiHeadAttention(nn.Module):
     """Attention, without rotation (modeling_ctrl.py:94)."""
@@ -133,7 +135,7 @@ class CTRLModel(nn.Module):
                 assert input_ids is not None
                 inputs_embeds = self.embed_input_ids(input_ids)
             hidden_states = inputs_embeds
-            x = hidden_states * self.n_embd + nn.functional.embedding(positions, self.table)
+            x = ctrl_model_rows(hidden_states, self.n_embd, nn.functional.embedding(positions, self.table))
         else:
             assert intermediate_tensors is not None
             x = intermediate_tensors["x"]

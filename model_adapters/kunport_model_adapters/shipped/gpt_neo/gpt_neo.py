@@ -27,6 +27,8 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
+from .kernels import new_gelu_activation_rows
+
 # What the configuration decided: expression -> the value for which this adapter was generated.
 GUARDS: dict[str, str | int | float | bool | None] = {
     "config.intermediate_size is not None": False,
@@ -91,7 +93,7 @@ class NewGELUActivation(nn.Module):
         super().__init__()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return 0.5 * x * (1.0 + (0.7978845608028654 * (x + 0.044715 * x**3.0)).tanh())
+        return new_gelu_activation_rows(x)
 
 
 class GPTNeoMLP(nn.Module):

@@ -29,6 +29,8 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
+from .kernels import gpt_neo_x_layer_rows
+
 # What the configuration decided: expression -> the value for which this adapter was generated.
 GUARDS: dict[str, str | int | float | bool | None] = {
     "config.hidden_act == 'gelu'": True,
@@ -119,10 +121,10 @@ class GPTNeoXLayer(nn.Module):
         self.mlp = GPTNeoXMLP(vllm_config, prefix=f"{prefix}.mlp")
 
     def forward(self, positions: torch.Tensor, hidden_states: torch.Tensor) -> torch.Tensor:
-        return (
-            self.mlp(self.post_attention_layernorm(hidden_states))
-            + self.attention(positions, self.input_layernorm(hidden_states))
-            + hidden_states
+        return gpt_neo_x_layer_rows(
+            self.mlp(self.post_attention_layernorm(hidden_states)),
+            self.attention(positions, self.input_layernorm(hidden_states)),
+            hidden_states,
         )
 
 

@@ -25,6 +25,8 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
+from .kernels import re_lu_squared_activation_rows
+
 # What the configuration decided: expression -> the value for which this adapter was generated.
 GUARDS: dict[str, str | int | float | bool | None] = {
     "config.hidden_act == 'relu2'": True,
@@ -137,7 +139,7 @@ class ReLUSquaredActivation(nn.Module):
         super().__init__()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.relu().square()
+        return re_lu_squared_activation_rows(x)
 
 
 class NanoChatMLP(nn.Module):

@@ -27,6 +27,8 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
+from .kernels import mlp_rows
+
 # What the configuration decided: expression -> the value for which this adapter was generated.
 GUARDS: dict[str, str | int | float | bool | None] = {
     "config.n_embd % config.n_head != 0": False,
@@ -84,7 +86,7 @@ class MLP(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x, _ = self.c_fc(x)
-        output, _ = self.c_proj(0.5 * x * (1.0 + (0.7978845608028654 * (x + 0.044715 * x**3.0)).tanh()))
+        output, _ = self.c_proj(mlp_rows(x))
         return output
 
 

@@ -42,6 +42,8 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
+from .kernels import recurrent_gemma_recurrent_block_rows
+
 # What the configuration decided: expression -> the value for which this adapter was generated.
 GUARDS: dict[str, str | int | float | bool | None] = {
     "config.block_types[0] == 'recurrent'": True,
@@ -109,7 +111,7 @@ class RecurrentGemmaRecurrentBlock(nn.Module):
         linear_y, _ = self.linear_y(input_states)
         input_states, _ = self.linear_x(input_states)
         hidden_states, _ = self.linear_out(
-            self.rg_lru(self.conv_1d(input_states)) * nn.functional.gelu(linear_y, approximate="tanh")
+            recurrent_gemma_recurrent_block_rows(linear_y, self.rg_lru(self.conv_1d(input_states)))
         )
         return hidden_states
 

@@ -27,6 +27,8 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
+from .kernels import xglm_model_rows
+
 # What the configuration decided: expression -> the value for which this adapter was generated.
 GUARDS: dict[str, str | int | float | bool | None] = {
     "config.scale_embedding": True,
@@ -144,7 +146,7 @@ class XGLMModel(nn.Module):
         )
 
     def embed_input_ids(self, input_ids: torch.Tensor) -> torch.Tensor:
-        return self.embed_tokens(input_ids) * self.d_model
+        return self.embed_tokens(input_ids)
 
     def forward(
         self,
@@ -158,7 +160,7 @@ class XGLMModel(nn.Module):
                 assert input_ids is not None
                 inputs_embeds = self.embed_input_ids(input_ids)
             hidden_states = inputs_embeds
-            hidden_states = hidden_states + self.embed_positions(positions)
+            hidden_states = xglm_model_rows(hidden_states, self.d_model, self.embed_positions(positions))
         else:
             assert intermediate_tensors is not None
             hidden_states = intermediate_tensors["hidden_states"]
