@@ -126,7 +126,7 @@ def _form(form: Mapping[str, Fact]) -> str:
     value = {key: fact.value for key, fact in form.items()}
     epsilon = f", epsilon {_show(form['epsilon'])}" if "epsilon" in form else ""
     parts = [f"{_NAMES.get(value['kind'], value['kind'])} of {value['size']}{epsilon}"]
-    if form["epsilon_source"].value in ("literal", "class default"):
+    if form["epsilon_source"].value in ("literal", "class default", "torch default"):
         parts.append(str(value["epsilon_source"]))
     if not value["weight"]:
         parts.append("without a weight")

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from kunport.oracle.labels import Scope
 from kunport.oracle.norm_form import NormForm, find_form
@@ -75,10 +76,11 @@ def label_norm(scope: Scope, name: str, form: NormForm, source: str, *, halved: 
 def epsilon_sources(
     build: Callable[[dict[str, Any]], nn.Module], config: Any, norms: dict[str, NormForm], shapes: Shapes
 ) -> dict[str, str]:
-    """Module path -> ``config.FIELD``, ``class default`` or ``literal``.
+    """Module path -> ``config.FIELD``, ``class default``, ``torch default`` or ``literal``.
 
     A field is the source if the norm of a model built with another value of it has that value. ``build`` makes the
-    model with changed fields; ``class default`` is where the constructor was not given the epsilon that it takes.
+    model with changed fields; ``class default`` is where the constructor was not given the epsilon that it takes,
+    ``torch default`` where it takes none, and torch's function is called without one.
     """
     wanted = {path: shapes[path] for path in norms}
     sources: dict[str, str] = {}
@@ -92,9 +94,39 @@ def epsilon_sources(
     with _constructions({type(modules[path]) for path in norms}) as given:
         model = build({})
     for path, module in model.named_modules():
-        if path in norms:
-            sources.setdefault(path, "literal" if given.get(module, True) else "class default")
+        if path in norms and path not in sources:
+            if module in given:
+                sources[path] = "literal" if given[module] else "class default"
+            else:
+                with _bare_calls() as bare:
+                    find_norms(model, {path: wanted[path]})
+                sources[path] = "torch default" if bare else "literal"
     return sources
+
+
+@contextmanager
+def _bare_calls() -> Iterator[list[str]]:
+    """The names of torch's functions for norms that are called inside without an epsilon."""
+    bare: list[str] = []
+    own = {name: (getattr(functional, name), place) for name, place in (("layer_norm", 4), ("rms_norm", 3))}
+
+    def watched(name: str) -> Any:
+        function, place = own[name]
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if len(args) <= place and "eps" not in kwargs:
+                bare.append(name)
+            return function(*args, **kwargs)
+
+        return call
+
+    for name in own:
+        setattr(functional, name, watched(name))
+    try:
+        yield bare
+    finally:
+        for name, (function, _) in own.items():
+            setattr(functional, name, function)
 
 
 def epsilon_fields(config: Any) -> list[tuple[str, float]]:

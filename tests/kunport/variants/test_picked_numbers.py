@@ -102,6 +102,11 @@ def test_a_picked_number_depends(way: str, tmp_path: Path) -> None:
     assert (epsilon.value, epsilon.fields) == (pytest.approx(1e-3), ("flag",))
 
 
+def test_the_source_of_a_picked_epsilon_depends(tmp_path: Path) -> None:
+    source = _facts("eps = 1e-3 if config.flag else config.kind * 1e-4", tmp_path)["norm[norm].epsilon_source"]
+    assert (source.value, source.fields) == ("literal", ("flag",))
+
+
 def test_a_number_beside_a_choice_is_proved(tmp_path: Path) -> None:
     facts = _facts("eps = 1e-3\n        other = 1e-4 if config.flag else 1e-5", tmp_path)
     assert facts["norm[norm].epsilon"].status == "proved"

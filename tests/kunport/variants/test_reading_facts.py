@@ -124,6 +124,10 @@ def test_the_usual_form_is_known():
     [
         ("NORMS", "Norm(config.width, 1e-3), Norm(config.width)", "norm[first].epsilon_source", "literal"),
         ("NORMS", "Norm(config.width, 1e-3), Norm(config.width)", "norm[second].epsilon_source", "class default"),
+        ("NORMS", "nn.LayerNorm(32), Norm(config.width)", "norm[first].epsilon_source", "class default"),
+        ("NORM", "F.layer_norm(x, (32,), self.weight)", "norm[first].epsilon_source", "torch default"),
+        ("NORM", "F.rms_norm(x, (32,), self.weight)", "norm[first].epsilon_source", "torch default"),
+        ("NORM", "F.layer_norm(x, (32,), self.weight, eps=1e-5)", "norm[first].epsilon_source", "literal"),
     ],
 )
 def test_the_source_of_a_constant_epsilon_is_told(name, text, key, source):

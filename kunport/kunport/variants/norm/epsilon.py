@@ -2,7 +2,8 @@
 
 `epsilon` is added under the root (of an L2 norm that bounds its length instead, it is the least length).
 `epsilon_source` is `config.FIELD` where a field of the configuration gives it, `class default` where the norm's own
-class does, because nobody passed one, and `literal` where a number stands in the code that builds or computes the norm.
+class does, because nobody passed one, `torch default` where the source calls torch's function without one, and
+`literal` where a number stands in the code that builds or computes the norm.
 Epsilon belongs to the instance: many models mix sources.
 """
 
@@ -14,9 +15,12 @@ from kunport_codegen.expression import Scalar, fields_of, unwrap
 from kunport_codegen.facts import Norm
 from kunport_codegen.recognition.norms import STEP
 
-from kunport.variants.fact import Fact
+from kunport.variants.fact import Fact, depending
 from kunport.variants.model import Model
 from kunport.variants.variant import Example, Found, Variant
+
+# Torch's functions, with the place of their epsilon: it is written down where the source gives one.
+_EPSILON = {"layer_norm": 4, "rms_norm": 3}
 
 
 def read(model: Model, norm: Norm) -> Found:
@@ -28,13 +32,18 @@ def read(model: Model, norm: Norm) -> Found:
     else:
         yield "epsilon", model.fact(value, norm.where, "", epsilon)
     if isinstance(epsilon, Scalar) and (fields := sorted(fields_of(epsilon.expr))):
-        yield "epsilon_source", Fact(", ".join(f"config.{path}" for path in fields), norm.where, tuple(fields))
+        source = Fact(", ".join(f"config.{path}" for path in fields), norm.where, tuple(fields))
     else:
-        yield "epsilon_source", _constant(model, norm, value)
+        source = _constant(model, norm, value)
+    picked = epsilon.expr.chosen if isinstance(epsilon, Scalar) else frozenset()
+    yield "epsilon_source", depending({"": source}, picked)[""]
 
 
 def _constant(model: Model, norm: Norm, value: float) -> Fact:
     """Which constant it is: the norm's module tells what it was built with."""
+    calls = (model.index.nodes[each] for each in norm.nodes)
+    if any(len(node.args) <= _EPSILON.get(node.op, -1) for node in calls):
+        return Fact("torch default", norm.where)
     if value == STEP:
         return Fact("class default", norm.where)
     module = model.graph.modules.get(model.paths[norm.frame])
@@ -47,7 +56,7 @@ def _constant(model: Model, norm: Norm, value: float) -> Fact:
 VARIANT = Variant(
     keys={
         "norm[NAME].epsilon": "the value",
-        "norm[NAME].epsilon_source": "config.FIELD, class default or literal",
+        "norm[NAME].epsilon_source": "config.FIELD, class default, torch default or literal",
     },
     scope="norm",
     read=read,
