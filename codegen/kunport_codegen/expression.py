@@ -107,6 +107,7 @@ OPERATORS: dict[str, tuple[str, int, Callable[..., Any]]] = {
     "least": ("min({})", 10, min),
     "greatest": ("max({})", 10, max),
     "len": ("len({})", 10, len),
+    "item": ("{}[{}]", 10, lambda a, b: a[b]),
     "sqrt": ("math.sqrt({})", 10, lambda a: a**0.5),
     "log": ("math.log({})", 10, lambda a: __import__("math").log(a)),
     "floor": ("math.floor({})", 10, lambda a: __import__("math").floor(a)),

@@ -91,6 +91,7 @@ def forward_of(
         optional=optional,
         attribute=constructor.attribute,
         constant_name=constructor.buffer,
+        model_dtype=constructor.dtype,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kunport_codegen.emission.identifiers import identifier
 from kunport_codegen.emission.imports import class_name
-from kunport_codegen.emission.tables import table_lines
+from kunport_codegen.emission.tables import DEFAULT_DTYPE, table_lines
 from kunport_codegen.emission.values import expressions, occurrences, render
 from kunport_codegen.expression import Expr, Scalar, fields_of, symbols_of
 from kunport_codegen.graph import DType
@@ -15,6 +15,12 @@ from kunport_codegen.lowering import LoweredModel
 from kunport_codegen.lowering.flow import Op, basename
 from kunport_codegen.lowering.members import QUANT, Choice, Item, Member, Name, Own, Value
 from kunport_codegen.lowering.structure import Body
+
+
+def configuration(model: LoweredModel) -> str:
+    """What the constructors read, from which Transformers hands out no field that some layers have otherwise."""
+    path = "vllm_config.model_config.hf_config"
+    return f"as_written({path})" if model.graph.config.get("per_layer_config") else path
 
 
 class Constructor:
@@ -26,6 +32,12 @@ class Constructor:
         self.attributes: dict[Expr, str] = {}
         self.buffers: dict[int, tuple[str, Op]] = {}
         self.declared = _declared(model, body.path)
+        self.keeps_dtype = False
+
+    def dtype(self) -> str:
+        """The attribute that keeps the model's dtype for the forward: torch's default one may be another by then."""
+        self.keeps_dtype = True
+        return "self.dtype"
 
     def attribute(self, expr: Expr) -> str:
         """The attribute that keeps a value of the configuration for the forward."""
@@ -55,8 +67,17 @@ class Constructor:
 
     def _name(self, expr: Expr) -> str:
         """What the source calls the value, else the configuration's field."""
+        if expr.op == "item" and isinstance(numbers := expr.args[0].args[0], tuple):
+            return self._name_of_one(numbers)
         field = next(iter(sorted(fields_of(expr))), "size")
         return identifier(self.declared.get(expr) or field.partition("[")[0].rpartition(".")[2])
+
+    def _name_of_one(self, numbers: tuple[float, ...]) -> str:
+        """What the source's constructor calls a number that each layer has another of."""
+        module = self.model.graph.modules.get(self.body.path)
+        attributes = module.attributes if module is not None else {}
+        own = (name for name, value in attributes.items() if type(value) is float and value in numbers)
+        return identifier(next(own, "factor"))
 
     def _unused(self, name: str) -> str:
         taken = {text.removeprefix("self.") for text in self.attributes.values()}
@@ -77,6 +98,8 @@ class Constructor:
         kept = _inner_first(self.attributes)
         head += [f"{name} = {render(expr, _without(names, expr))}" for expr, name in kept.items()]
         head += [line for name, step in self.buffers.values() for line in self._buffer(name, step, names)]
+        if self.keeps_dtype:
+            head.append(f"self.dtype = {DEFAULT_DTYPE}")
         if any("layer_idx" in line for line in [*head, *written]):
             head.insert(0, "layer_idx = extract_layer_index(prefix)")
         text = "\n".join([*head, *written])
@@ -84,7 +107,7 @@ class Constructor:
             written = [line.replace(f"={QUANT.text}", "=quant_config") for line in written]
             head.insert(0, f"quant_config = {QUANT.text}")
         if "config." in "\n".join([*head, *written]).replace("vllm_config.", "").replace("quant_config", ""):
-            head.insert(0, "config = vllm_config.model_config.hf_config")
+            head.insert(0, f"config = {configuration(self.model)}")
         return [*head, *written]
 
     def _building_steps(self) -> list[Op]:

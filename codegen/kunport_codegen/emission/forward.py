@@ -30,6 +30,7 @@ class Forward:
         optional: inputs that are None in the first layer.
         attribute: see `Attribute`.
         constant_name: writes a constant tensor: the buffer that the constructor keeps it in.
+        model_dtype: writes the model's dtype where nothing at hand has it.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Forward:
         optional: set[int],
         attribute: Attribute,
         constant_name: Callable[[Op], str],
+        model_dtype: Callable[[], str],
     ) -> None:
         self.plan: Plan = plan(steps, outputs)
         self.outputs = outputs
@@ -52,6 +54,7 @@ class Forward:
         self.attribute = attribute
         self.leaves = {step.results[0]: step for step in steps if step.name in LEAVES}
         self.constant = constant_name
+        self.kept_dtype = model_dtype
         tensors = [name for value, name in inputs.items() if value != POSITIONS]
         self.names = Names(hints, tensors[0] if tensors else "hidden_states")
         self.dtypes = dtypes
@@ -63,7 +66,7 @@ class Forward:
         """The model's dtype, as that of something that has a name at this place."""
         typed = (name for value, name in self.names.bound.items() if self.dtypes.get(value) == _MODEL)
         name = next(typed, None)
-        return f"{name}.dtype" if name is not None else "torch.get_default_dtype()"
+        return f"{name}.dtype" if name is not None else self.kept_dtype()
 
     def lines(self) -> list[str]:
         """Every statement, then the return."""

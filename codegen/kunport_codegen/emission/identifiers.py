@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from math import isfinite
 from typing import Any
 
 
@@ -31,20 +32,20 @@ def literal(value: Any) -> str:
     """A plain Python constant as source.
 
     Raises:
-        EmissionError: it is no bool, number, string, None or tuple of whole numbers.
+        EmissionError: it is no bool, number, string, None or tuple of finite numbers.
     """
     if (isinstance(value, float) and value != value) or value in (float("inf"), float("-inf")):
         return f'float("{value}")'
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
-    if isinstance(value, tuple) and all(type(item) is int for item in value):
+    if isinstance(value, tuple) and all(type(item) in (int, float) and isfinite(item) for item in value):
         return repr(value)
     raise EmissionError(f"{value!r} is no plain constant")
 
 
 _PART = re.compile(
     r"(?:^|\.)(?P<name>[A-Za-z_]\w*)"
-    r"|\[(?P<index>\d+|layer_idx(?: % \d+)?)\]"
+    r"|\[(?P<index>\d+|layer_idx(?: % \d+)?|str\(layer_idx\))\]"
     r"|\['(?P<key>[^'\\\n]*)'\]"
     r"|\[config\.(?P<field>[A-Za-z_]\w*)\[layer_idx\]\]"
 )

@@ -31,6 +31,7 @@ _HOMES = {
         for name in names
     },
     "PretrainedConfig": "transformers",
+    "as_written": "kunport_model_adapters.written",
     "alibi_slopes": "kunport_model_adapters.alibi",
     "check_guards": "kunport_model_adapters.guards",
     "ungroup_qkv": "kunport_model_adapters.weights",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kunport_codegen.emission.classes import class_sources
+from kunport_codegen.emission.constructor import configuration
 from kunport_codegen.emission.descriptions import place
 from kunport_codegen.emission.formatting import format_python
 from kunport_codegen.emission.identifiers import identifier, literal, module_name
@@ -30,6 +31,7 @@ def model_file(model: LoweredModel) -> str:
         "classes": class_sources(model, [*body.steps, *around(model, body)[1]]),
         "inner": inner_source(model, body),
         "outer": outer_source(model, body),
+        "configuration": configuration(model),
     }
     template = environment().get_template("model.py.jinja")
     code = template.render(context, imports="")

@@ -12,6 +12,7 @@ from kunport_codegen.emission.identifiers import EmissionError, identifier, lite
 from kunport_codegen.emission.imports import class_name
 from kunport_codegen.emission.loading import dictionary, load_lines, mapper, reordered, sort_lines, turned
 from kunport_codegen.emission.states import layer_states
+from kunport_codegen.emission.tables import DEFAULT_DTYPE
 from kunport_codegen.emission.values import render
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering import LoweredModel
@@ -179,6 +180,7 @@ def _logits(model: LoweredModel, body: Body) -> tuple[list[str], list[str]]:
         lines = [line for statement in forward.plan.statements for line in forward.statement(statement)]
         hidden = forward.value(Ref(model.root.outputs[0]))[0]
         kept = [f"{name} = {render(expr, {})}" for expr, name in constructor.attributes.items()]
+        kept += [f"self.dtype = {DEFAULT_DTYPE}"] if constructor.keeps_dtype else []
         kept += [line for step in rest for line in _held(step)]
     head = identifier(model.head.member.name)
     bias = f", self.{head}.bias" if model.head.has_bias else ""

@@ -12,7 +12,7 @@ from kunport_codegen.lowering.flow import Op
 from kunport_codegen.lowering.rowwise import written_over
 from kunport_codegen.lowering.structure import LEAVES
 
-_NAMED = frozenset(("split_heads", "chunk", "split", "topk", "layers"))
+_NAMED = frozenset(("split_heads", "chunk", "split", "unbind", "topk", "layers"))
 
 
 @dataclass(slots=True)

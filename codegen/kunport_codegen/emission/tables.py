@@ -12,6 +12,9 @@ from kunport_codegen.graph import DType
 from kunport_codegen.lowering.constants import Constant
 from kunport_codegen.lowering.flow import Layout, Op
 
+# While a model is built, this is the dtype that it is served in.
+DEFAULT_DTYPE = "torch.get_default_dtype()"
+
 
 def table_lines(
     name: str,
@@ -37,6 +40,7 @@ def table_lines(
         optional=set(),
         attribute=lambda expr: render(expr, names),
         constant_name=constant,
+        model_dtype=lambda: DEFAULT_DTYPE,
     )
     *lines, last = forward.lines()
     return [*lines, f'self.register_buffer("{identifier(name)}", {last.removeprefix("return ")}, persistent=False)']

@@ -14,6 +14,7 @@ def place_attentions(flow: Flow) -> None:
     """Make each recognised attention a call of the engine's layer, which also keeps keys and values for later steps."""
     producers = flow.producers()
     placed: list[Op] = []
+    called: dict[str, int] = {}
     for op in flow.ops:
         if op.name != "Attention":
             placed.append(op)
@@ -27,7 +28,8 @@ def place_attentions(flow: Flow) -> None:
         if fact.window is None and _engine_adds_window(flow):
             flow.refuse(op, "it sees all keys, and the engine would give it the window of config.sliding_window")
         projection = _projection(producers, op)
-        member = _member(fact, op, projection)
+        number = called[op.owner] = called.get(op.owner, 0) + 1
+        member = _member(fact, op, projection, "attn" if number == 1 else f"attn_{number}")
         if projection is None:
             flow.whole.append(Refusal(op.where, op.name, "its heads are not those of one projection, and not split"))
         if fact.alibi:
@@ -81,7 +83,7 @@ def _projection(producers: dict[int, Op], op: Op) -> str | None:
     return None
 
 
-def _member(fact: Attention, op: Op, projection: str | None) -> Member:
+def _member(fact: Attention, op: Op, projection: str | None, name: str) -> Member:
     heads, kv_heads = fact.heads, fact.kv_heads
     args: list[Value] = [Item(projection, "num_heads") if projection else heads, fact.head_dim]
     kwargs: dict[str, Value] = {"scale": fact.scale}
@@ -94,5 +96,5 @@ def _member(fact: Attention, op: Op, projection: str | None) -> Member:
         kwargs["per_layer_sliding_window"] = fact.window
     if unwrap(fact.value_dim) != unwrap(fact.head_dim):
         kwargs["head_size_v"] = fact.value_dim
-    kwargs["prefix"] = Prefix("attn")
-    return Member(f"{op.owner}.attn", "Attention", args, kwargs, op.where)
+    kwargs["prefix"] = Prefix(name)
+    return Member(f"{op.owner}.{name}", "Attention", args, kwargs, op.where)

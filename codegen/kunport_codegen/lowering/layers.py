@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from kunport_codegen.expression import Expr, Scalar, const
 from kunport_codegen.graph import Ref
 from kunport_codegen.lowering.errors import Refusal
-from kunport_codegen.lowering.flow import POSITIONS, Flow, Op, basename, parent
+from kunport_codegen.lowering.flow import Flow, Op, basename, parent
+from kunport_codegen.lowering.layer_inputs import carried_of, order_inputs, share_inputs
 from kunport_codegen.lowering.members import Member, Value
 from kunport_codegen.lowering.selection import COUNTS, DifferentLayersError, Selector, same
 from kunport_codegen.lowering.structure import Body
@@ -21,6 +22,8 @@ class Merger(Protocol):
     def merge(self, values: Sequence[Value]) -> Value: ...
 
     def test(self, truth: Sequence[bool]) -> Expr: ...
+
+    def of(self, places: Sequence[int]) -> Merger: ...
 
 
 @dataclass(slots=True)
@@ -62,9 +65,9 @@ def _fold(flow: Flow, path: str, steps: list[Op]) -> Op:
     bodies = [step.fact for step in steps]
     if [basename(body.path) for body in bodies] != [str(index) for index in range(len(bodies))]:
         raise DifferentLayersError("its layers are not called one after another, each once")
-    _share_positions(steps)
-    _order_inputs(steps)
-    carried = [_carried(steps, position) for position in range(len(bodies[0].inputs))]
+    share_inputs(steps)
+    order_inputs(steps)
+    carried = [carried_of(steps, position) for position in range(len(bodies[0].inputs))]
     (_, body), *others = _kinds(flow, bodies)
     layers = LayerList(path, _count(flow, len(bodies)), body, carried, others)
     return Op("layers", steps[0].args, {}, steps[-1].results, parent(path), steps[0].where, fact=layers)
@@ -76,11 +79,15 @@ def _kinds(flow: Flow, bodies: list[Body]) -> list[tuple[Expr, Body]]:
     for number, body in enumerate(bodies):
         groups.setdefault(_composition(body), []).append(number)
     selector = Selector(flow.graph, len(bodies), guards=flow.guards)
-    if len(groups) == 1:
-        return [(const(True), unify(bodies, selector))]
     try:
         return [(const(True), unify(bodies, selector))]
-    except DifferentLayersError:
+    except DifferentLayersError as error:
+        if len(groups) == 1:
+            _tell_apart(bodies)
+            try:
+                return [(const(True), unify(bodies, selector))]
+            except DifferentLayersError:
+                raise error from None
         found: list[tuple[Expr, Body]] = []
         for numbers in groups.values():
             test = selector.test([number in numbers for number in range(len(bodies))])
@@ -92,17 +99,34 @@ def _kinds(flow: Flow, bodies: list[Body]) -> list[tuple[Expr, Body]]:
 
 def _composition(body: Body) -> object:
     """The modules that a layer enters and the layers that it calls, in order."""
-    parts = []
-    for step in body.steps:
-        if step.name == "enter":
-            parts.append(basename(step.fact.path))
-        elif step.name == "call" and step.member is not None:
-            parts.append(step.member.name)
-    return body.cls, tuple(parts)
+    return body.cls, tuple(basename(path) for step in body.steps if (path := _held(step)))
+
+
+def _held(step: Op) -> str:
+    """The module or layer that a step runs, "" where it runs none."""
+    if step.name == "enter":
+        path: str = step.fact.path
+        return path
+    return step.member.path if step.name == "call" and step.member is not None else ""
+
+
+def _tell_apart(bodies: Sequence[Body]) -> None:
+    """Modules inside that have one source class and do different things get classes of their own."""
+    for child in [basename(path) for path in bodies[0].children()]:
+        column = [inner for body in bodies for path, inner in body.children().items() if basename(path) == child]
+        groups: dict[object, list[Body]] = {}
+        for inner in column:
+            groups.setdefault(tuple((step.name, basename(_held(step))) for step in inner.steps), []).append(inner)
+        if len(groups) > 1 and len(column) == len(bodies):
+            kinds = [group[0] for group in groups.values()]
+            _name_apart(kinds)
+            for kind, group in zip(kinds, groups.values(), strict=True):
+                for inner in group:
+                    inner.cls = kind.cls
 
 
 def _name_apart(bodies: list[Body]) -> None:
-    """Layers of one source class that are put together differently are told apart by a module that only they have."""
+    """Bodies of one source class that are put together differently are told apart by a module that only they have."""
     held = [{basename(child): None for child in body.children()} for body in bodies]
     names = [body.cls for body in bodies]
     for place, body in enumerate(bodies):
@@ -110,52 +134,6 @@ def _name_apart(bodies: list[Body]) -> None:
             others = {name for other, parts in enumerate(held) if other != place for name in parts}
             own = next((name for name in held[place] if name not in others), f"other_{place}")
             body.cls += "".join(part.capitalize() for part in own.split("_"))
-
-
-def _share_positions(steps: Sequence[Op]) -> None:
-    """Where one layer takes the positions, all do, and so do the modules inside: some layers may not rotate."""
-    bodies = [step.fact for step in steps]
-    if not any(POSITIONS in body.inputs for body in bodies):
-        return
-    for step, body in zip(steps, bodies, strict=True):
-        if POSITIONS not in body.inputs:
-            body.inputs.insert(0, POSITIONS)
-            step.args = (Ref(POSITIONS), *step.args)
-    inner: dict[str, list[Op]] = {}
-    for body in bodies:
-        for step in body.steps:
-            if step.name == "enter":
-                inner.setdefault(basename(step.fact.path), []).append(step)
-    for group in inner.values():
-        _share_positions(group)
-
-
-def _order_inputs(steps: Sequence[Op]) -> None:
-    """Where layers take in different orders what they share and what each takes of the one before, that comes last.
-
-    A fused addition takes values that the source's forward has no name for, so that they are not where its own were.
-    """
-    shared = set[int].intersection(*({arg.id for arg in step.args} for step in steps))
-    patterns = {tuple(arg.id if arg.id in shared else None for arg in step.args) for step in steps}
-    if len(patterns) == 1:
-        return
-    for step in steps:
-        places = sorted(range(len(step.args)), key=lambda at: step.args[at].id not in shared)
-        step.args = tuple(step.args[at] for at in places)
-        step.fact.inputs = [step.fact.inputs[at] for at in places]
-
-
-def _carried(steps: list[Op], position: int) -> int | None:
-    """Which result of each layer is the next one's input at this position; None if the input is the same for all."""
-    if any(len(step.args) != len(steps[0].args) or len(step.results) != len(steps[0].results) for step in steps):
-        raise DifferentLayersError("its layers take or return different values")
-    inputs = [step.args[position].id for step in steps]
-    if len(set(inputs)) == 1:
-        return None
-    for index in range(len(steps[0].results)):
-        if all(before.results[index] == value for before, value in zip(steps, inputs[1:], strict=False)):
-            return index
-    raise DifferentLayersError("a layer takes a value that is neither its predecessor's nor the same for all layers")
 
 
 def _count(flow: Flow, count: int) -> int | Expr:
@@ -258,9 +236,9 @@ def _merge_modules(merged: Op, column: Sequence[Op], selector: Merger) -> None:
 
 
 def _of_class(name: str, column: Sequence[Op], selector: Merger) -> Body:
-    """The module of those layers that have this class; the others have no say in it and repeat the first of these."""
-    first = next(op.fact for op in column if op.fact.cls == name)
-    return unify([op.fact if op.fact.cls == name else first for op in column], selector)
+    """The module of those layers that have this class."""
+    own = [place for place, op in enumerate(column) if op.fact.cls == name]
+    return unify([column[place].fact for place in own], selector.of(own))
 
 
 def _merge_args(model: Any, values: list[Any], selector: Merger) -> Any:
@@ -269,6 +247,9 @@ def _merge_args(model: Any, values: list[Any], selector: Merger) -> Any:
         return model
     if isinstance(model, tuple) and all(isinstance(value, tuple) and len(value) == len(model) for value in values):
         return tuple(_merge_args(item, [value[at] for value in values], selector) for at, item in enumerate(model))
+    if isinstance(model, slice) and all(isinstance(value, slice) for value in values):
+        ends = [(value.start, value.stop, value.step) for value in values]
+        return slice(*_merge_args((model.start, model.stop, model.step), ends, selector))
     if all(isinstance(value, int | float | Scalar) for value in values):
         return selector.merge(values)
     raise DifferentLayersError("a constant differs from layer to layer")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kunport_codegen.expression import unwrap
 from kunport_codegen.facts import Attention
 from kunport_codegen.graph import Ref
@@ -14,17 +16,31 @@ from kunport_codegen.lowering.rows import Grouping, Part, grouping, trace
 def pack_projections(flow: Flow) -> None:
     """Give each attention's operands one projection, where the dataflow shows that they are slices of one or three."""
     producers = flow.producers()
-    added: list[Op] = []
+    packs: list[list[Op]] = []
     for op in flow.ops:
         if op.name != "Attention":
             continue
         parts = [trace(flow, producers, arg.id) for arg in op.args]
         if None in parts:
             continue
-        added += _pack(flow, producers, op, [part for part in parts if part is not None])
+        packs.append(_pack(flow, producers, op, [part for part in parts if part is not None]))
+    added = _packed_in_all_layers(flow, producers, packs)
     replaced = {result for op in added for result in op.results}
     flow.ops = [op for op in flow.ops if not replaced & set(op.results)] + added
     flow.settle()
+
+
+def _packed_in_all_layers(flow: Flow, producers: dict[int, Op], packs: list[list[Op]]) -> list[Op]:
+    """The operators of those packs whose layers are packed in every layer of a list: a checkpoint names all alike."""
+    sources = {id(pack): pack[0].member.sources for pack in packs if pack and pack[0].member is not None}
+    packed = {path for paths in sources.values() for path in paths}
+    linears = [linear_of(flow, producers, op) for op in flow.ops if op.name == "linear"]
+    apart = {_general(linear.path) for linear in linears if linear is not None and linear.path not in packed}
+    return [op for pack in packs if apart.isdisjoint(map(_general, sources.get(id(pack), ()))) for op in pack]
+
+
+def _general(path: str) -> str:
+    return re.sub(r"(?<=\.)\d+(?=\.|$)", "*", path)
 
 
 def _pack(flow: Flow, producers: dict[int, Op], attention: Op, parts: list[Part]) -> list[Op]:

@@ -44,6 +44,10 @@ class Selector:
         self.numbers = range(count) if numbers is None else numbers
         self.candidates = list(self._candidates())
 
+    def of(self, places: Sequence[int]) -> Selector:
+        """The same for those at some places among these layers."""
+        return Selector(self.graph, self.count, [self.numbers[place] for place in places], self.guards)
+
     def merge(self, values: Sequence[Value]) -> Value:
         """One constructor argument for all layers.
 
@@ -65,6 +69,8 @@ class Selector:
         for value in values:
             if not any(same(value, known) for known in distinct):
                 distinct.append(value)
+        if (listed := self._listed(values, distinct)) is not None:
+            return listed
         result = distinct[-1]
         for value in reversed(distinct[:-1]):
             truth = [same(value, other) for other in values]
@@ -73,6 +79,17 @@ class Selector:
                 raise DifferentLayersError(_NOTHING)
             result = Choice(test, value, result)
         return result
+
+    def _listed(self, values: Sequence[Value], distinct: Sequence[Value]) -> Expr | None:
+        """A list of numbers with an item a layer: what the source computes of the layer's index by a formula."""
+        counts = [name for name in COUNTS if self.graph.config.get(name) == self.count]
+        if len(distinct) < 3 or len(values) != self.count or not counts:
+            return None
+        if any(type(value) is not float or self._by_field([same(value, each) for each in values]) for value in values):
+            return None
+        count = Expr("eq", (Expr("field", (counts[0],)), const(self.count)))
+        self.guards.append(Guard(count, True, self.graph.modules[""].where))
+        return Expr("item", (Expr("const", (tuple(values),)), shifted(0)))
 
     def test(self, truth: Sequence[bool]) -> Expr:
         """A condition that holds for just the layers that have something, for which ``truth`` is true.
@@ -236,7 +253,8 @@ def generalize(expressions: Sequence[Expr], numbers: Sequence[int] | None = None
         return None
     if first.op == "field":
         paths = {
-            expr.args[0].replace(f"[{index}]", f"[{LAYER}]") for index, expr in zip(places, expressions, strict=True)
+            expr.args[0].replace(f"[{index}]", f"[{LAYER}]").replace(f"['{index}']", f"[str({LAYER})]")
+            for index, expr in zip(places, expressions, strict=True)
         }
         return Expr("field", (paths.pop(),)) if len(paths) == 1 else None
     if first.op == "const":

@@ -81,6 +81,10 @@ class _Parameters:
         """No condition tells instances apart."""
         raise DifferentLayersError("some instances have a layer that others lack")
 
+    def of(self, places: Sequence[int]) -> _Parameters:
+        """No condition tells some instances from others."""
+        raise DifferentLayersError("some instances have a module that others lack")
+
     def _name(self, values: Sequence[Value]) -> str:
         """What the source's constructor calls the value, else a plain name."""
         declared: list[dict[str, Any]] = [module.attributes if module is not None else {} for module in self.modules]

@@ -209,7 +209,7 @@ class _Builder:
         names: dict[int, str] = {}
         for frame in self.frames.get(path, ()):
             for name, arg in frame.inputs.items():
-                if isinstance(arg, Ref):
+                if isinstance(arg, Ref) and name.isidentifier():  # an operand without a name is called by its number
                     names.setdefault(self.flow.resolve(arg.id), name)
         return names
 

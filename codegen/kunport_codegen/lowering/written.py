@@ -42,9 +42,10 @@ def _read_before(producers: dict[int, Op], sizes: dict[int, Any], op: Op) -> Non
 
 def _place(index: object, width: int, rank: int) -> tuple[int, int] | None:
     """Where an index of one part of the last axis, and all of the others, begins and ends; None for any other."""
-    if not isinstance(index, tuple) or not isinstance(index[-1], slice) or unwrap(index[-1].step) not in (None, 1):
-        return None
+    index = index if isinstance(index, tuple) else (index,)
     *before, last = index
+    if not isinstance(last, slice) or unwrap(last.step) not in (None, 1):
+        return None
     if before != [Ellipsis] and (len(index) != rank or any(item != slice(None, None, None) for item in before)):
         return None
     start, stop, _ = slice(unwrap(last.start), unwrap(last.stop)).indices(width)

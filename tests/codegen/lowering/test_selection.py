@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kunport_codegen.expression import Expr, Scalar, const
 from kunport_codegen.expression import field as config_field
-from kunport_codegen.graph import Graph, Guard, Location
+from kunport_codegen.graph import Graph, Guard, Location, Module
 from kunport_codegen.lowering.members import Choice
 from kunport_codegen.lowering.selection import DifferentLayersError, Selector, generalize, indexed, read
 
@@ -53,6 +53,21 @@ def test_layers_that_the_source_tells_apart_in_no_one_way_are_numbered(truth: li
     found = selector({"some": [], "num_hidden_layers": len(truth)}, *guards, count=len(truth))
     assert str(found.test(truth)) == text
     assert [str(guard.expr) for guard in found.guards] == [f"config.num_hidden_layers == {len(truth)}"]
+
+
+def test_numbers_by_a_formula_of_the_index_are_listed_for_so_many_layers() -> None:
+    found = selector({"num_hidden_layers": 4})
+    found.graph.modules[""] = Module("", "Tiny", None, WHERE)
+    assert str(found.merge([0.2, 0.35, 0.47, 0.55])) == "(0.2, 0.35, 0.47, 0.55)[layer_idx]"
+    assert [str(guard.expr) for guard in found.guards] == ["config.num_hidden_layers == 4"]
+    with pytest.raises(DifferentLayersError):
+        selector({}).merge([0.2, 0.35, 0.47, 0.55])
+
+
+def test_what_some_layers_have_of_their_own_is_found_by_their_number() -> None:
+    sizes = [config_field(f"own['{number}']['size']", 8) for number in (1, 3)]
+    found = selector({"own": {"1": {"size": 8}, "3": {"size": 8}}}).of([1, 3]).merge(sizes)
+    assert str(found) == "config.own[str(layer_idx)]['size']"
 
 
 def test_three_values_are_told_apart_by_two_conditions() -> None:

@@ -123,6 +123,48 @@ def test_a_product_with_a_matrix_of_each_head_is_one_of_each_token() -> None:
     assert "across tokens" in refusal.reason
 
 
+def test_matrices_of_each_token_are_multiplied_one_by_one() -> None:
+    build = GraphBuilder()
+    x = hidden(build, HEADS, 4)
+    flow = flattened(build, build.apply("matmul", x, x.transpose(2, 3)))
+    assert last(flow).name == "matmul"
+    assert flow.layouts[flow.output].sizes == (HEADS, HEADS)
+    (refusal,) = flattened(build, build.apply("matmul", x.transpose(1, 2), x.permute((0, 2, 3, 1)))).refusals
+    assert "across tokens" in refusal.reason
+
+
+@pytest.mark.parametrize(
+    ("times", "expected", "sizes"),
+    [((1, 1, 2, 1), (1, 2, 1), (8, 4)), ((3, 1, 1, 1, 2), (1, 3, 1, 2), (3, 4, 8))],
+)
+def test_copies_are_made_of_what_each_token_has(times: Any, expected: Any, sizes: tuple[int, ...]) -> None:
+    build = GraphBuilder()
+    flow = flattened(build, hidden(build, 4, 4).repeat(times))
+    assert (last(flow).name, last(flow).args[1]) == ("repeat", expected)
+    assert flow.layouts[flow.output].sizes == sizes
+
+
+def test_copies_of_tokens_are_refused() -> None:
+    build = GraphBuilder()
+    (refusal,) = flattened(build, hidden(build, 8).repeat((1, 2, 1))).refusals
+    assert (refusal.op, refusal.reason) == ("repeat", "it repeats tokens")
+
+
+def test_parts_that_an_axis_is_taken_apart_into_lack_it() -> None:
+    build = GraphBuilder()
+    flow = flattened(build, hidden(build, 3, 4).unbind(2).item(1))
+    assert [(op.name, op.kwargs) for op in flow.ops][-2] == ("unbind", {"dim": -2})
+    assert flow.layouts[flow.output].sizes == (4,)
+
+
+def test_positions_for_several_axes_are_copies_of_those_of_the_engine() -> None:
+    build = GraphBuilder()
+    axes = build.arange(SEQUENCE).reshape((1, 1, SEQUENCE)).expand((3, BATCH, SEQUENCE))
+    flow = flattened(build, axes[1:].to(FLOAT32).tanh())
+    assert [op.name for op in flow.ops] == ["view", "expand", "getitem", "to", "tanh"]
+    assert flow.layouts[flow.output].sizes == (2,)
+
+
 def test_an_operand_without_tokens_is_brought_to_the_axes_that_remain() -> None:
     build = GraphBuilder()
     weight = build.parameter("weight", HEADS, 1, 4)

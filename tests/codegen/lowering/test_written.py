@@ -74,3 +74,20 @@ def test_a_part_that_is_scaled_where_it_lies_is_read_of_what_was_there_first() -
     join_written(flow)
     assert [op.name for op in flow.ops] == ["ones", "getitem", "mul", "getitem", "mul", "cat"]
     assert [op.args[0] for op in flow.ops if op.name == "getitem"] == [Ref(0), Ref(0)]
+
+
+def test_parts_of_a_vector_are_joined() -> None:
+    graph, ops = Graph("TinyForCausalLM", "tiny", {}), []
+    steps: list[tuple[str, tuple[Any, ...], int]] = [
+        ("input", ("a",), 4),
+        ("input", ("b",), 2),
+        ("empty", ((6,),), 6),
+        ("setitem", (Ref(EMPTY), slice(None, 4), Ref(FIRST)), 6),
+        ("setitem", (Ref(ONE), slice(-2, None), Ref(SECOND)), 6),
+    ]
+    for place, (op, args, size) in enumerate(steps):
+        graph.nodes.append(Node(place, op, args, {}, (size,), DType("model"), 0, WHERE))
+        ops.append(Op(op, args, {}, [place], "", WHERE))
+    flow = Flow(graph, ops, BOTH)
+    join_written(flow)
+    assert (flow.ops[-1].name, flow.ops[-1].args) == ("cat", ([Ref(FIRST), Ref(SECOND)],))

@@ -65,12 +65,40 @@ def split(context: Context, op: Op) -> None:
     context.keep(op, [axes])
 
 
+@RULES.of("unbind")
+def unbind(context: Context, op: Op) -> None:
+    """The results have all axes but the one that is taken apart."""
+    axes, dim = context.of(op.args[0]), argument(op, 1, "dim", 0)
+    at = axes.normal(dim)
+    op.args, op.kwargs = op.args[:1], {"dim": axes.flat(dim)}
+    context.keep(op, [Axes(axes.shape[:at] + axes.shape[at + 1 :], axes.roles[:at] + axes.roles[at + 1 :])])
+
+
 @RULES.of("cat stack")
 def join(context: Context, op: Op) -> None:
     result = axes_of(single_shape(context, op), context.of(op.args[0][0]).roles if op.name == "cat" else ())
     op.kwargs = {"dim": result.flat(argument(op, 1, "dim", 0))}
     op.args = (op.args[0],)
     context.keep(op, [result])
+
+
+@RULES.of("repeat")
+def repeat(context: Context, op: Op) -> None:
+    """Copies of each token's numbers behind one another, along axes that it has or that are put before its own."""
+    axes, shape = context.of(op.args[0]), single_shape(context, op)
+    times = op.args[1] if len(op.args) == 2 and isinstance(op.args[1], list | tuple) else op.args[1:]
+    added = len(times) - len(axes.shape)
+    roles = (*(None,) * added, *axes.roles)
+    if op.kwargs or any(role is not None and unwrap(number) != 1 for role, number in zip(roles, times, strict=True)):
+        raise RefusedError("it repeats tokens")
+    source = op.args[0]
+    if added:
+        whole = Layout(axes.layout.tokens, ((1,) * added + axes.layout.sizes))
+        source = Ref(context.flow.fresh(whole, context.flow.dtypes.get(source.id)))
+        context.ops.append(Op("view", op.args[:1], {}, [source.id], op.owner, op.where))
+    copies = tuple(number for role, number in zip(roles, times, strict=True) if role is None)
+    op.args = (source, (1, *copies) if axes.layout.tokens else copies)
+    context.keep(op, [Axes(shape, roles)])
 
 
 @RULES.of("repeat_interleave")
@@ -90,6 +118,9 @@ def linear(context: Context, op: Op) -> None:
 def matmul(context: Context, op: Op) -> None:
     """Tokens times a matrix of parameters; a product of two tensors over tokens is attention or refused."""
     left, right = (context.of(arg) for arg in op.args[:2])
+    if left.layout.tokens and right.layout.tokens and _matrices_of_tokens(left, right):
+        context.keep(op, [axes_of(single_shape(context, op), left.roles)])
+        return
     if not left.layout.tokens and len(left.shape) == 2 and right.roles == ("b", None, "s"):
         op.name, op.args = "linear", (op.args[1], op.args[0], None)  # tokens lie in columns
         context.keep(op, [axes_of(single_shape(context, op))])
@@ -97,6 +128,12 @@ def matmul(context: Context, op: Op) -> None:
     if right.layout.tokens or len(right.shape) != 2 or left.roles[-1] is not None:
         raise RefusedError("it is a product across tokens that is not recognised as attention")
     context.keep(op, [axes_of(single_shape(context, op), left.roles)])
+
+
+def _matrices_of_tokens(left: Axes, right: Axes) -> bool:
+    """Whether two tensors hold matrices of each token, which are multiplied one by one."""
+    apart = all(axes.roles[-2:] == (None, None) and axes.roles[:-2] == left.roles[:-2] for axes in (left, right))
+    return apart and len(left.shape) == len(right.shape) and None not in left.roles[:-2]
 
 
 @RULES.of("bmm")

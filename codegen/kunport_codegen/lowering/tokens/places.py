@@ -6,6 +6,7 @@ engine the places are given, so what only counts is followed until something els
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from kunport_codegen.expression import Scalar, apply, symbols_of, unwrap
@@ -13,7 +14,7 @@ from kunport_codegen.graph import Arg, DType, Ref
 from kunport_codegen.lowering.errors import RefusedError
 from kunport_codegen.lowering.flow import POSITIONS, Layout, Op, Size, substitute
 from kunport_codegen.lowering.tokens.axes import Role, axes_of, is_sequence
-from kunport_codegen.lowering.tokens.context import Context, Line, argument
+from kunport_codegen.lowering.tokens.context import Context, Line, argument, plain
 
 _CASTS = frozenset(("to", "long", "int", "float", "contiguous", "clone"))
 _MOVES = frozenset(("unsqueeze", "expand", "reshape", "view"))
@@ -29,7 +30,8 @@ def counts_tokens(context: Context, op: Op) -> bool:
     # An axis of one before the sequence stands for the batch.
     hints: tuple[Role, ...] = tuple("b" if is_sequence(size) else None for size in shape[1:])
     context.axes[op.results[0]] = axes_of(shape, (*hints, None))
-    if line == _PLACE and context.flow.dtypes.get(op.results[0]) == DType("int64"):
+    once = prod(plain(context.axes[op.results[0]].layout.sizes)) == 1
+    if line == _PLACE and once and context.flow.dtypes.get(op.results[0]) == DType("int64"):
         context.flow.aliases[op.results[0]] = POSITIONS
     else:
         context.lines[op.results[0]] = line
@@ -56,9 +58,11 @@ def _computed(context: Context, reader: Op, value: int, line: Line) -> int:
     steps += [("add", (line.start,))] if line.start != 0 else []
     steps += [("to", (dtype,))] if dtype not in (None, DType("int64")) else []
     steps += [("view", ())] if sizes else []
+    steps += [("expand", ((-1, *sizes),))] if prod(plain(sizes)) != 1 else []
+    shapes = {"view": (1,) * len(sizes), "expand": sizes}
     current = POSITIONS
     for name, rest in steps:
-        result = context.flow.fresh(Layout(True, sizes if name == "view" else ()), dtype)
+        result = context.flow.fresh(Layout(True, shapes.get(name, ())), dtype)
         context.ops.append(Op(name, (Ref(current), *rest), {}, [result], reader.owner, reader.where))
         current = result
     return current
