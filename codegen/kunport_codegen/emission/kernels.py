@@ -9,6 +9,7 @@ from kunport_codegen.emission.descriptions import place
 from kunport_codegen.emission.formatting import format_python
 from kunport_codegen.emission.forward import Forward
 from kunport_codegen.emission.identifiers import identifier, module_name
+from kunport_codegen.emission.tables import DEFAULT_DTYPE
 from kunport_codegen.emission.templates import environment
 from kunport_codegen.emission.triton_code import Rounded, value_of
 from kunport_codegen.expression import Expr, Scalar, unwrap, walk
@@ -226,5 +227,6 @@ def _reference(model: LoweredModel, kernel: Kernel, tensors: dict[int, str], num
         optional=set(),
         attribute=lambda expr: numbers[expr],
         constant_name=lambda step: "",
+        model_dtype=lambda: DEFAULT_DTYPE,
     )
     return forward.lines()
