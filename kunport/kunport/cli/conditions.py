@@ -29,8 +29,7 @@ def _weights(_: Analysis, answer: Answer) -> str:
 
 
 def _opaque(_: Analysis, answer: Answer) -> str:
-    facts = answer.description.facts
-    opaque = [key for key, fact in facts.walk() if fact.reason] if facts is not None else []
+    opaque = answer.description.opaque
     return f"{counted(len(opaque), 'fact', 'is', 'are')} not known" if opaque else ""
 
 

@@ -1,6 +1,7 @@
 """When `kunport analyze` exits with status 1, and where its answer goes."""
 
 import json
+import shutil
 
 import pytest
 from kunport.cli import main
@@ -100,3 +101,18 @@ def test_a_difference_between_two_models_is_a_failure_where_it_is_said_to_be(cap
 
 def test_one_is_not_spoken_of_as_many():
     assert (counted(["x"]), counted(["x", "y"])) == ("1 fact differs", "2 facts differ")
+
+
+def test_the_number_of_facts_that_are_not_known_is_the_same_on_both_streams(model, capsys):
+    assert main(["analyze", model(".cos()"), "--fail-on", "opaque"]) == 1
+    printed = capsys.readouterr()
+    count = printed.err.removeprefix("kunport: ").split()[0]
+    assert f"every operation is read, but {count} fact" in printed.out
+
+
+def test_the_same_source_does_not_differ_from_itself_where_something_is_not_known(model, tmp_path, capsys):
+    first = model(".cos()")
+    shutil.copytree(first, tmp_path / "other")
+    assert main(["analyze", first, "--against", str(tmp_path / "other"), "--fail-on", "difference"]) == 0
+    assert "No fact differs." in capsys.readouterr().out
+    assert main(["analyze", first, "--against", "llama", "--fail-on", "difference"]) == 1

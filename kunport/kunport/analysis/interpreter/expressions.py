@@ -199,6 +199,7 @@ def _turns(
     fields = interpreter.trace.picking(position)
     choices.loop(interpreter, around, values, fields, counted)
     for value in interpreter.iterate(values):
+        interpreter.spend(0)  # calls inside contain what they lack: once all is spent, no further turn begins
         interpreter.assign(clause.target, choices.labelled(value, fields), inner)
         if all(interpreter.truth(evaluate(interpreter, condition, inner)) for condition in clause.ifs):
             if further:

@@ -106,6 +106,6 @@ def _pairs(node: ast.expr, lookup: Callable[[str], dict[str, Any]]) -> dict[str,
 
 
 def read_source(path: Path) -> str:
-    """The text of a Python file; bytes that are no UTF-8 become replacement characters."""
+    """The text of a Python file without a byte-order mark; bytes that are no UTF-8 become replacement characters."""
     check_file(path)
-    return path.read_text(encoding="utf-8", errors="replace")
+    return path.read_text(encoding="utf-8-sig", errors="replace")

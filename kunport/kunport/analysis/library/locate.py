@@ -39,13 +39,15 @@ def locate(model: str | Path) -> Target:
     named = _CLASS_OF_FILE.fullmatch(name)
     try:
         path = Path(named[1] if named else model).expanduser()
-        is_folder, is_file = path.is_dir(), path.is_file()
+        is_folder, is_file, is_other = path.is_dir(), path.is_file(), path.exists()
     except (OSError, RuntimeError):  # a name that is too long, or of an unknown user's home
-        is_folder = is_file = False
+        is_folder = is_file = is_other = False
     if is_folder and ((path / "config.json").exists() or name not in installation().causal):
         return _from_folder(path)
     if is_file:
         return _from_file(path, named[2] if named else None)
+    if is_other and not is_folder:
+        raise KunportError(f"{name} is neither a file nor a folder.", "Give a file that holds source.")
     if isinstance(model, Path) or name.endswith((".py", "/", ".json")) or name.startswith((".", "/", "~")):
         raise KunportError(f"There is no file or folder {name}.", "Check the path.")
     if _HUB_ID.fullmatch(name):

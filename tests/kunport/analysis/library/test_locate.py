@@ -1,6 +1,7 @@
 """Naming a model: by class, type, file and folder, and every way that can go wrong."""
 
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -340,3 +341,17 @@ def test_a_file_whose_name_is_no_module_is_refused_for_that(tmp_path, name):
     (tmp_path / name).write_text("class AForCausalLM: pass\n")
     with pytest.raises(KunportError, match="name of a Python module"):
         locate(tmp_path / name)
+
+
+def test_a_byte_order_mark_changes_nothing(tmp_path):
+    text = "class AForCausalLM: pass\n"
+    for name, mark in (("a", b""), ("b", b"\xef\xbb\xbf")):
+        (tmp_path / f"{name}.py").write_bytes(mark + text.encode())
+    assert locate(tmp_path / "b.py").architecture == locate(tmp_path / "a.py").architecture == "AForCausalLM"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/null")])
+def test_what_is_neither_file_nor_folder_is_refused_for_that(tmp_path, make):
+    make(tmp_path / "m.py")
+    with pytest.raises(KunportError, match="neither a file nor a folder"):
+        locate(tmp_path / "m.py")
