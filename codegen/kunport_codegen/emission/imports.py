@@ -32,6 +32,8 @@ _HOMES = {
     },
     "PretrainedConfig": "transformers",
     "as_written": "kunport_model_adapters.written",
+    "TextPositions": "kunport_model_adapters.positions",
+    "position_axes": "kunport_model_adapters.positions",
     "alibi_slopes": "kunport_model_adapters.alibi",
     "check_guards": "kunport_model_adapters.guards",
     "ungroup_qkv": "kunport_model_adapters.weights",

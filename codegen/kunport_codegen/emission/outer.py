@@ -35,6 +35,7 @@ class OuterSource:
     unquantised: str
     single_rank: str
     latent: str
+    axes: bool
     inner: str
     setup: list[str]
     logits: list[str]
@@ -74,7 +75,12 @@ def outer_source(model: LoweredModel, body: Body) -> OuterSource:
     return OuterSource(
         name=identifier(model.graph.architecture),
         doc=docstring("The model with its head", model.root.where),
-        bases=[*(["StatefulModel"] if states else []), *(["SupportsLoRA"] if lora else []), "SupportsPP"],
+        bases=[
+            *(["StatefulModel"] if states else []),
+            *(["TextPositions"] if _has_axes(model) else []),
+            *(["SupportsLoRA"] if lora else []),
+            "SupportsPP",
+        ],
         packed=_packed(model, lora),
         mapper=mapper(model.weights),
         embeddings=_embeddings(table, model.head.member) if lora else "",
@@ -82,12 +88,20 @@ def outer_source(model: LoweredModel, body: Body) -> OuterSource:
         unquantised=_unquantised(model),
         single_rank=_single_rank(model),
         latent=_latent(model),
+        axes=_has_axes(model),
         inner=inner,
         setup=[*_setup(model, inner, table), *kept],
         logits=logits,
         load=load_lines(model.weights),
         sort=sort_lines(model.weights),
     )
+
+
+def _has_axes(model: LoweredModel) -> bool:
+    """Whether vLLM keeps several positions for each token, by what the configuration says of rotations."""
+    rotations = model.graph.config.get("rope_parameters") or {}
+    each = [rotations, *(item for item in rotations.values() if isinstance(item, dict))]
+    return any("mrope_section" in rotation for rotation in each)
 
 
 def supports_lora(model: LoweredModel) -> bool:

@@ -159,7 +159,7 @@ def test_parts_that_an_axis_is_taken_apart_into_lack_it() -> None:
 
 def test_positions_for_several_axes_are_copies_of_those_of_the_engine() -> None:
     build = GraphBuilder()
-    axes = build.arange(SEQUENCE).reshape((1, 1, SEQUENCE)).expand((3, BATCH, SEQUENCE))
+    axes = build.arange(SEQUENCE).add(0).reshape((1, 1, SEQUENCE)).expand((3, BATCH, SEQUENCE))
     flow = flattened(build, axes[1:].to(FLOAT32).tanh())
     assert [op.name for op in flow.ops] == ["view", "expand", "getitem", "to", "tanh"]
     assert flow.layouts[flow.output].sizes == (2,)

@@ -79,6 +79,8 @@ def _line(context: Context, op: Op) -> Line | None:
     if isinstance(source, Ref) and source.id in context.counts:
         return _cut(context, op)
     known = context.lines.get(source.id) if isinstance(source, Ref) else None
+    if op.name in _MOVES:  # of the places themselves, too
+        known = _operand(context, source)
     if known is not None and op.name == "cumsum" and known.step == 0 and _sums_tokens(context, op):
         return Line(known.start, known.start)
     if known is not None and (op.name in _CASTS or op.name in _MOVES or (op.name == "getitem" and _takes_all(op))):

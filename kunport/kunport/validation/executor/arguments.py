@@ -20,7 +20,7 @@ class Resolver:
         self._model_dtype = model_dtype
         self._sizes = dict(sizes)
         self.given = frozenset(sizes)
-        self._known: dict[Expr, Any] = {}
+        self._known: dict[str, Any] = {}  # by what is written: 1 and 1.0 are equal, and not the same
 
     def bind(self, shape: tuple[int | Scalar, ...], tensor: torch.Tensor) -> None:
         """Learns the sizes that only the data tell from a tensor that has them."""
@@ -34,8 +34,9 @@ class Resolver:
             self._sizes[f"turn_{variable}"] = int(row)
 
     def scalar(self, expr: Expr) -> Any:
-        if expr in self._known:
-            return self._known[expr]
+        written = str(expr)
+        if written in self._known:
+            return self._known[written]
         try:
             value = evaluate(expr, lambda path: read_field(self._config, path), self._sizes)
         except (KeyError, IndexError, TypeError) as error:
@@ -43,7 +44,7 @@ class Resolver:
                 f"The expression {expr} cannot be worked out: {error!r}.", "Give the configuration that was analysed."
             ) from error
         if symbols_of(expr) <= self.given:
-            self._known[expr] = value
+            self._known[written] = value
         return value
 
     def dtype(self, dtype: DType) -> torch.dtype:

@@ -14,6 +14,7 @@ from kunport.analysis import analyze
 from kunport.tiny_models import build, find_case, randomize
 from kunport.validation.executor import execute, steps
 from kunport.validation.executor.arguments import Resolver
+from kunport_codegen.expression import const
 from kunport_codegen.graph import Graph, refs
 
 SLICE = (
@@ -47,3 +48,8 @@ def check_claims(graph: Graph, tensors: dict[str, torch.Tensor], tokens: torch.T
             resolver.bind(node.shape, value)
             claimed = (resolver.argument(node.shape, {}), resolver.dtype(node.dtype))
             assert claimed == (tuple(value.shape), value.dtype), node
+
+
+def test_numbers_that_are_equal_keep_their_types() -> None:
+    resolver = Resolver({}, {}, torch.float32)
+    assert [type(resolver.scalar(const(value))) for value in (1, 1.0, True)] == [int, float, bool]
