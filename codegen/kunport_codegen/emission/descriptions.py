@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from kunport_codegen.graph import Location
 from kunport_codegen.lowering.members import Choice, Member
 from kunport_codegen.lowering.structure import Body
@@ -59,7 +61,8 @@ def place(where: Location) -> str:
 def _attention(body: Body, members: dict[str, Member]) -> list[str]:
     notes = []
     attention, rope = members["Attention"], members.get("get_rope")
-    if any("Norm" in factory for factory in members):
+    before = takewhile(lambda factory: factory != "Attention", (s.member.factory for s in body.steps if s.member))
+    if any("Norm" in factory for factory in before):
         whole = "HeadsRMSNorm" in members
         notes.append("query and key normed over all heads" if whole else "query and key normed per head")
     if rope is None:

@@ -45,7 +45,7 @@ def literal(value: Any) -> str:
 
 _PART = re.compile(
     r"(?:^|\.)(?P<name>[A-Za-z_]\w*)"
-    r"|\[(?P<index>\d+|layer_idx(?: % \d+)?|str\(layer_idx\))\]"
+    r"|\[(?P<index>\d+|layer_idx(?: % \d+)?|str\(layer_idx\)(?:\.zfill\(\d+\))?)\]"
     r"|\['(?P<key>[^'\\\n]*)'\]"
     r"|\[config\.(?P<field>[A-Za-z_]\w*)\[layer_idx\]\]"
 )

@@ -252,10 +252,7 @@ def generalize(expressions: Sequence[Expr], numbers: Sequence[int] | None = None
     if any(expr.op != first.op or len(expr.args) != len(first.args) for expr in expressions):
         return None
     if first.op == "field":
-        paths = {
-            expr.args[0].replace(f"[{index}]", f"[{LAYER}]").replace(f"['{index}']", f"[str({LAYER})]")
-            for index, expr in zip(places, expressions, strict=True)
-        }
+        paths = {_by_layer(expr.args[0], index) for index, expr in zip(places, expressions, strict=True)}
         return Expr("field", (paths.pop(),)) if len(paths) == 1 else None
     if first.op == "const":
         shifts = {_whole(expr.args[0], index) for index, expr in zip(places, expressions, strict=True)}
@@ -269,6 +266,17 @@ def generalize(expressions: Sequence[Expr], numbers: Sequence[int] | None = None
             return None
         operands.append(merged)
     return Expr(first.op, tuple(operands))
+
+
+def _by_layer(path: str, index: int) -> str:
+    """The path with ``layer_idx`` for the layer's number, or for it as a key, with zeros before it where it has any."""
+
+    def key(found: re.Match[str]) -> str:
+        digits = found.group(1)
+        filled = f".zfill({len(digits)})" if digits != str(index) or len(digits) > 1 else ""
+        return f"[str({LAYER}){filled}]" if int(digits) == index else found.group()
+
+    return re.sub(r"\['(\d+)'\]", key, path.replace(f"[{index}]", f"[{LAYER}]"))
 
 
 def _whole(value: Any, index: int) -> int | None:

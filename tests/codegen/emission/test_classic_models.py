@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 from kunport.api import analyze
+from kunport.tiny_models import build_config, find_case
 from kunport_codegen.emission import emit
 
 
@@ -64,6 +66,26 @@ def code(architecture: str) -> str:
             id="a packing in blocks, and a rotation of a part of each head",
         ),
         pytest.param(
+            "DiffLlamaForCausalLM",
+            [
+                '"""Attention (modeling_diffllama.py:189)."""',
+                'prefix=f"{prefix}.attn_2"',
+                "self.attn_2(q, k, hidden_states[1].repeat((1, 2, 1))",
+                ")[layer_idx]",
+                '"config.num_hidden_layers == 16": True',
+            ],
+            id="two attentions in a module, and a number of each layer",
+        ),
+        pytest.param(
+            "Gemma4UnifiedForCausalLM",
+            [
+                "config = as_written(vllm_config.model_config.hf_config)",
+                'config.per_layer_config[str(layer_idx).zfill(2)]["head_dim"]',
+                'Gemma4UnifiedTextAttentionOther1(vllm_config, prefix=f"{prefix}.self_attn")',
+            ],
+            id="layers of one class with sizes and rotations of their own",
+        ),
+        pytest.param(
             "FalconForCausalLM",
             ["self.query_key_value = QKVParallelLinear(", "self.dense = RowParallelLinear("],
             id="products with a transpose, and a choice by a list of one",
@@ -118,3 +140,15 @@ def code(architecture: str) -> str:
 def test_lines(architecture: str, lines: list[str]) -> None:
     missing = [line for line in lines if line not in code(architecture)]
     assert not missing, code(architecture)
+
+
+def test_layers_that_are_told_apart_have_projections_of_one_name(tmp_path: Path) -> None:
+    """Some rotate by tables for several axes of positions, and only what is called alike in all layers is packed."""
+    config = build_config(find_case("cohere_compass_text"), engine=True)
+    config.architectures = ["CohereCompassForCausalLM"]
+    config.save_pretrained(tmp_path)
+    written = emit(analyze(tmp_path).graph)["cohere_compass_text.py"]
+    assert "class CohereCompassForCausalLM(nn.Module, TextPositions, " in written
+    assert "positions = positions[0]" in written
+    assert written.count("self.q_proj = ") == 2
+    assert "QKVParallelLinear" not in written

@@ -64,10 +64,15 @@ def test_numbers_by_a_formula_of_the_index_are_listed_for_so_many_layers() -> No
         selector({}).merge([0.2, 0.35, 0.47, 0.55])
 
 
-def test_what_some_layers_have_of_their_own_is_found_by_their_number() -> None:
-    sizes = [config_field(f"own['{number}']['size']", 8) for number in (1, 3)]
-    found = selector({"own": {"1": {"size": 8}, "3": {"size": 8}}}).of([1, 3]).merge(sizes)
-    assert str(found) == "config.own[str(layer_idx)]['size']"
+@pytest.mark.parametrize(
+    ("keys", "written"),
+    [(("1", "3"), "str(layer_idx)"), (("05", "11"), "str(layer_idx).zfill(2)"), (("5", "11"), None)],
+)
+def test_what_some_layers_have_of_their_own_is_found_by_their_number(keys: tuple[str, ...], written: str) -> None:
+    numbers = [int(key) for key in keys]
+    paths = [Expr("field", (f"own['{key}']['size']",)) for key in keys]
+    found = generalize(paths, numbers)
+    assert (str(found) if found else None) == (f"config.own[{written}]['size']" if written else None)
 
 
 def test_three_values_are_told_apart_by_two_conditions() -> None:
