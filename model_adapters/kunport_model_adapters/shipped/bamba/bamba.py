@@ -57,6 +57,7 @@ class BambaMixer(nn.Module):
         self.mamba_d_state = config.mamba_n_groups * config.mamba_d_state
         self.head_dim = config.mamba_d_head
         self.ssm_state_size = config.mamba_d_state
+        self.dtype = torch.get_default_dtype()
         self.A_log = nn.Parameter(torch.empty(config.mamba_n_heads))
         self.D = nn.Parameter(torch.empty(config.mamba_n_heads))
         self.dt_bias = nn.Parameter(torch.empty(config.mamba_n_heads))
@@ -98,7 +99,7 @@ class BambaMixer(nn.Module):
                         dt_bias=self.dt_bias,
                     ).flatten(-2),
                 )
-            ).to(torch.get_default_dtype())
+            ).to(self.dtype)
         )
         return hidden_states
 

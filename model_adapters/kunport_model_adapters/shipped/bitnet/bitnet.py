@@ -36,7 +36,7 @@ GUARDS: dict[str, str | int | float | bool | None] = {
 
 
 class BitNetAttention(nn.Module):
-    """Attention, query and key normed per head (modeling_bitnet.py:151)."""
+    """Attention (modeling_bitnet.py:151)."""
 
     def __init__(self, vllm_config: VllmConfig, prefix: str) -> None:
         super().__init__()

@@ -53,13 +53,12 @@ class NanoChatRotaryEmbedding(nn.Module):
             ),
             persistent=False,
         )
+        self.dtype = torch.get_default_dtype()
 
     def forward(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         hidden_states = positions.unsqueeze(-1).to(torch.float32) * self.table
         hidden_states = torch.cat((hidden_states, hidden_states), dim=-1)
-        return (hidden_states.cos() * 1.0).to(torch.get_default_dtype()), (hidden_states.sin() * 1.0).to(
-            torch.get_default_dtype()
-        )
+        return (hidden_states.cos() * 1.0).to(self.dtype), (hidden_states.sin() * 1.0).to(self.dtype)
 
 
 class NanoChatAttention(nn.Module):
