@@ -12,8 +12,10 @@ import hashlib
 import os
 import re
 import sys
+import tokenize
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from io import BytesIO
 from pathlib import Path
 
 from kunport_codegen.graph import Location
@@ -65,6 +67,18 @@ class Chunk:
     last: int
 
 
+def _decoded(path: Path, data: bytes) -> str:
+    """The text of a file: UTF-8, or in the encoding that its first lines declare."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        pass
+    try:
+        return data.decode(tokenize.detect_encoding(BytesIO(data).readline)[0])
+    except (UnicodeDecodeError, SyntaxError):
+        raise KunportError(f"{path} is not UTF-8 text, and declares nothing else.", "Save it as UTF-8.") from None
+
+
 class SourceFile:
     """A Python file as text, cut into chunks.
 
@@ -80,10 +94,7 @@ class SourceFile:
         check_file(path)
         data = path.read_bytes()
         self.digest = hashlib.sha256(data).hexdigest()
-        try:
-            self.text = data.decode("utf-8-sig").replace("\r\n", "\n")
-        except UnicodeDecodeError:
-            raise KunportError(f"{path} is not UTF-8 text.", "Save it as UTF-8.") from None
+        self.text = _decoded(path, data).replace("\r\n", "\n")
         self.lines = self.text.split("\n")
         self._statements: dict[tuple[int, int], list[ast.stmt]] = {}
         self._locations: dict[int, Location] = {}

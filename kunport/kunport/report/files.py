@@ -42,6 +42,8 @@ def write_document(path: Path, document: str) -> None:
     Raises:
         KunportError: it cannot be written.
     """
+    if path.is_dir():
+        raise KunportError(f"{path} is a folder.", "Name a file with --output.")
     try:
         replace(path, document)
     except OSError as error:

@@ -75,6 +75,7 @@ def test_fields_that_a_constructor_takes_from_its_own_variables_are_read(tmp_pat
         ({"hidden_size": "8", "num_heads": 1}, "where hidden_size is '8'"),
         ({"num_heads": 3}, "net.py:21: __init__ raises ValueError, where num_heads is 3"),
         ({"hidden_size": 1 << 50}, "a number of 16 digits"),
+        ({"num_hidden_layers": 100_000}, "The field num_hidden_layers is 100,000: .* at most 1,024 layers"),
     ],
 )
 def test_values_of_which_no_model_can_be_built_are_refused_by_field(tmp_path: Path, fields: object, words: str) -> None:

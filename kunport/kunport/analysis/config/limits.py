@@ -12,6 +12,8 @@ from kunport.errors import KunportError
 
 LARGEST = 1 << 40  # a thousand times the longest vocabulary, sequence or layer there is
 _LONGEST = 1 << 27  # elements along one side of a weight: a hundred times the largest vocabulary
+LAYERS = 1024  # several times the deepest model: all are read, one by one
+_LAYERS = re.compile(r"(num_(hidden_)?|n_)layers?")
 # Fields that count something, in the names that they have anywhere.
 _COUNTS = re.compile(r"(num_(hidden_)?|n_)(layers?|heads?)|num_(attention|key_value)_heads|hidden_size|d_model|n_embd")
 # How a constructor of the source ends on values that it cannot take.
@@ -20,7 +22,8 @@ _NEAR = 6  # lines above a ``raise`` in which the decision for it is looked for
 
 
 def check_numbers(config: dict[str, Any]) -> None:
-    """Refuses whole numbers beyond `LARGEST`, at any depth, and counts that are negative or no whole numbers.
+    """Refuses whole numbers beyond `LARGEST`, at any depth, counts that are negative or no whole numbers, and too many
+    layers.
 
     Raises:
         KunportError: there is one; its field is named.
@@ -33,6 +36,14 @@ def check_numbers(config: dict[str, Any]) -> None:
             raise KunportError(
                 f"The field {path} is {value!r}, which counts nothing.", "Give a whole number that is not negative."
             )
+        _check_layers(path, value)
+
+
+def _check_layers(path: str, value: float) -> None:
+    if value > LAYERS and _LAYERS.fullmatch(path.rpartition(".")[2]):
+        raise KunportError(
+            f"The field {path} is {value:,}: kunport reads models of at most {LAYERS:,} layers.", "Correct it."
+        )
 
 
 def _numbers(value: Any, path: str) -> list[tuple[str, int | float]]:
