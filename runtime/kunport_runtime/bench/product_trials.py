@@ -33,14 +33,18 @@ _GROUPED_8_BITS = _tiles(
     (128, 128, 128, 8, 8, 4), (128, 128, 128, 8, 8, 3), (256, 128, 128, 8, 16, 3), (128, 64, 128, 8, 4, 4),
     (128, 64, 128, 8, 4, 3),
 )  # fmt: skip
-_UP = _tiles(
-    (128, 128, 64, 8, 8, 3), (128, 128, 64, 8, 8, 4), (128, 128, 64, 32, 8, 4), (64, 128, 64, 8, 4, 3),
-    (64, 128, 32, 8, 4, 4), (64, 64, 64, 8, 4, 3),
-)  # fmt: skip
-_DOWN = _tiles(
-    (128, 256, 64, 8, 8, 3), (128, 256, 64, 32, 8, 3), (128, 256, 64, 32, 8, 4), (128, 128, 64, 8, 8, 3),
-    (64, 128, 64, 8, 4, 3), (64, 256, 64, 8, 4, 3),
-)  # fmt: skip
+
+
+def _expert_tiles(*forms: tuple[int, ...]) -> list[Config]:
+    """As they are, with short last tiles, and those through descriptors too."""
+    how = ({"short": 0, "descriptors": False}, {"short": 64, "descriptors": False}, {"short": 64, "descriptors": True})
+    return [{**tile, **more} for more in how for tile in _tiles(*forms)]
+
+
+_UP = _expert_tiles((128, 128, 64, 8, 8, 3), (128, 128, 64, 8, 8, 4), (128, 128, 128, 8, 8, 2))
+_DOWN = _expert_tiles(
+    (128, 256, 64, 8, 8, 3), (128, 256, 64, 8, 8, 4), (128, 256, 128, 8, 8, 2), (128, 128, 64, 8, 4, 3)
+)
 _BLOCKS: list[Config] = [
     {"block": block, "warps": warps} for block, warps in ((1024, 4), (2048, 8), (4096, 8), (8192, 8), (8192, 16))
 ]

@@ -104,7 +104,7 @@ def _normal(device: str, *shape: int) -> torch.Tensor:
 
 
 _ROWS: list[Config] = [
-    {"elements": elements, "warps": warps} for elements, warps in product((1, 8192, 16384), (4, 8, 16))
+    {"elements": elements, "warps": warps} for elements, warps in product((1, 8192, 16384), (2, 4, 8, 16))
 ]
 _BLOCKS: list[Config] = [
     {"block": block, "warps": warps} for block, warps in ((1024, 4), (2048, 4), (2048, 8), (4096, 8), (4096, 16))
@@ -112,7 +112,7 @@ _BLOCKS: list[Config] = [
 _SCORES: list[Config] = [
     {"elements": elements, "warps": warps} for elements, warps in product((256, 1024, 2048, 4096), (1, 4))
 ]
-_TOKENS: list[Config] = [{"warps": warps, "parts": parts} for warps, parts in product((1, 2, 4, 8), (1, 2, 4))]
+_TOKENS: list[Config] = [{"warps": warps, "parts": parts} for warps, parts in product((1, 2, 4, 8), (1, 2, 4, 8, 16))]
 
 # operator, what is particular, arguments, candidates
 FORMS: list[tuple[str, str, Callable[..., tuple[Arguments, int]], dict[str, str], list[Config]]] = [

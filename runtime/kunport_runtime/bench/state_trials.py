@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from kunport_runtime.bench import state_peers
 from kunport_runtime.bench.row_trials import launcher, trial_of
 from kunport_runtime.bench.trial import Trial, wanted
 from kunport_runtime.operators.registry import registry
@@ -104,8 +105,11 @@ _ELEMENTS: list[Config] = [
 ]
 _CHUNKS: list[Config] = [
     {"chunk": chunk, "columns": columns, "warps": warps}
-    for chunk, columns, warps in ((16, 16, 2), (16, 32, 4), (16, 64, 4), (32, 32, 4), (32, 64, 8), (64, 64, 8))
-]
+    for chunk, columns, warps in (
+        (16, 16, 1), (16, 32, 2), (16, 32, 4), (16, 64, 2), (16, 64, 4), (16, 128, 4), (16, 128, 8), (32, 64, 4),
+        (32, 64, 8), (32, 128, 8),
+    )
+]  # fmt: skip
 _CHUNKED = frozenset(("mamba2_scan", "gated_delta_rule", "linear_attention"))  # prompts are products of matrices
 _TILES: list[Config] = [
     {"rows": rows, "block": block, "warps": warps}
@@ -157,7 +161,10 @@ def state_trials(only: str = "") -> Iterator[Trial]:
             moved = sum(_bytes(value) for value in arguments.values()) + _bytes(arguments["state"])
             label = f"{sequences} x {length} tokens"
             assert "state" in contract.changed
-            yield replace(trial_of(operator, label, arguments, moved, rows, configs, []), operator=table)
+            trial = trial_of(operator, label, arguments, moved, rows, configs, [])
+            if table != operator:
+                trial.peers += state_peers.of_prompts(operator, trial.ours, arguments)
+            yield replace(trial, operator=table)
 
 
 def _bytes(value: object) -> int:

@@ -28,8 +28,8 @@ SMALL_TILES = {"rows": 16, "outputs": 16, "depth": 32, "band": 2}  # several of 
 TUNED = {
     "linear": every("float32", **SMALL_TILES),
     "grouped_matmul": every("float32", **SMALL_TILES),
-    "fused_experts_up": every("float32", rows=32, outputs=32, depth=32),
-    "fused_experts_down": every("float32", rows=32, outputs=32, depth=32),
+    "fused_experts_up": every("float32", rows=32, outputs=32, depth=32, short=16, descriptors=True),
+    "fused_experts_down": every("float32", rows=32, outputs=32, depth=32, short=16, descriptors=True),
     "fp8_matmul": every("float8_e4m3fn", **SMALL_TILES),
     "int8_matmul": every("int8", **SMALL_TILES),
     "sample": every("float32", block=1024),
@@ -102,3 +102,9 @@ def test_prompts_of_several_chunks_leave_the_states_that_token_by_token_leaves()
     rows = interpreted("triton_chunks.py")
     assert {row[0] for row in rows} == {"linear_attention", "gated_delta_rule", "mamba2_scan"}
     assert [row for row in rows if not row[2] <= 1] == []
+
+
+def test_choices_of_many_blocks_come_in_the_order_of_a_stable_sort() -> None:
+    rows = interpreted("triton_order.py")
+    assert len(rows) == 5
+    assert [row for row in rows if not row[2]] == []

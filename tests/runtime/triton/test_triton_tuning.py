@@ -12,6 +12,7 @@ from kunport_runtime.providers.triton.implementations import IMPLEMENTATIONS
 
 # Kernels with a name of their own in the tables
 PARTS = {"paged_decode", "paged_prefill", "fused_experts_up", "fused_experts_down", "fp8_matmul_grouped"}
+PARTS |= {f"{name}_chunks" for name in ("mamba2_scan", "gated_delta_rule", "linear_attention")}
 KNOWN = PARTS | {each.operator for each in IMPLEMENTATIONS}
 DEFAULTS: tuning.Config = {"block": 8, "warps": 1}
 CPU = torch.device("cpu")
