@@ -80,7 +80,9 @@ class Recording:
 
     @classmethod
     def load(cls, path: Path) -> Recording:
-        request, position, token, calls, names, sorted_rows, definitions = torch.load(path, weights_only=True)
+        request, position, token, calls, names, sorted_rows, definitions = torch.load(
+            path, weights_only=True, map_location="cpu"
+        )
         return cls(
             request,
             position,
