@@ -53,6 +53,7 @@ _NORMALISING = frozenset(
 )
 
 
+_STEPS = 12  # from a parameter to what normalises it
 # Fields that count layers: what is decided on them is where a layer stands.
 _COUNTS = re.compile(r"((num|n|number_of)_)?((hidden|decoder|transformer)_)?(layers?|blocks?)|depth")
 
@@ -69,6 +70,10 @@ class Model:
         self.covered = {node for each in every for node in each.nodes}
         # A rotation or an activation is stated with what it belongs to, the others as they are.
         self.stated = {node for each in every if not isinstance(each, Rope | Activation) for node in each.nodes}
+        # One of a parameter normalises a weight, and is no norm of the model: what it does is named as unexplained.
+        weights = [norm for norm in facts.norms if _reads_parameters(self.index, norm.input)]
+        self.facts = facts = dataclasses.replace(facts, norms=[each for each in facts.norms if each not in weights])
+        self.stated -= {node for norm in weights for node in norm.nodes}
         self.norm_of_output = {norm.output: norm for norm in facts.norms}
         self.rope_of_output = {rope.output: rope for rope in facts.ropes}
         self.paths = _paths(graph)
@@ -82,7 +87,7 @@ class Model:
             if cut or node.id in self.index.live:
                 layer = self._layer_of_frame[node.frame]
                 (self.outside if layer is None else layer.nodes).append(node)
-        for fact in every:
+        for fact in (each for each in every if each not in weights):
             layer = self._layer_of_frame[fact.frame]
             if layer is not None:
                 layer.facts.setdefault(type(fact).__name__, []).append(fact)
@@ -313,6 +318,20 @@ class Layer:
     def unknowns(self) -> list[Node]:
         """What the analysis did not understand in this layer."""
         return [node for node in self.nodes if node.op == "unknown"]
+
+
+def _reads_parameters(index: Index, tensor: int) -> bool:
+    """Whether a tensor is a parameter, or is made of parameters and numbers in a few steps."""
+    pending, seen, found = [tensor], set[int](), False
+    while pending:
+        node = index.nodes.get(pending.pop())
+        if node is None or node.op in ("input", "state", "mask", "loop", "unknown") or len(seen) > _STEPS:
+            return False
+        found = found or node.op == "parameter"
+        if node.id not in seen:
+            seen.add(node.id)
+            pending.extend(refs((node.args, node.kwargs)))
+    return found
 
 
 def _paths(graph: Graph) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kunport_codegen.expression import unwrap
-from kunport_codegen.facts import Number
+from kunport_codegen.facts import Norm, Number
 from kunport_codegen.graph import Location, Node, Ref, refs
 from kunport_codegen.recognition.index import combine, number
 
@@ -26,14 +26,16 @@ _UNCHANGED = frozenset(("to", "type_as", "reshape", "dropout", "item", "squeeze"
 class Stream:
     """What the residual stream of a layer goes through.
 
-    ``events`` are (place in the order of execution, letter); ``factors`` what branches are multiplied by, ``learned``
-    whether parameters are among them; ``stretched`` whether the stream itself is multiplied; ``where`` the line of
-    the first addition; ``lost`` why the stream could not be followed; ``explained`` the additions and the products.
+    ``events`` are (place in the order of execution, letter); ``factors`` the numbers that branches are multiplied by,
+    ``multipliers`` their product for each branch, ``learned`` whether parameters are among them; ``stretched`` whether
+    the stream itself is multiplied; ``where`` the line of the first addition; ``lost`` why the stream could not be
+    followed; ``explained`` the additions and the products.
     """
 
     where: Location
     events: list[tuple[float, str]] = field(default_factory=list)
     factors: list[Number] = field(default_factory=list)
+    multipliers: list[float] = field(default_factory=list)
     learned: bool = False
     stretched: bool = False
     lost: str = ""
@@ -61,7 +63,7 @@ class _Follower:
         self.norms = layer.model.norm_of_output
         self.values = [found] if (found := entry(layer)) is not None else []
         self.found = Stream(layer.frame.where)
-        self.taken = set[int]()
+        self.taken, self.added = set[int](), set[int]()
         self.mixing = {node for fact in layer.attentions for node in fact.nodes}
         self.mixing |= {node for fact in layer.facts.get("Mixer", []) for node in fact.nodes}
         self.mixing |= {node.id for node in layer.unread_mixing if not self.mixing or node.op != "conv1d"}
@@ -165,14 +167,19 @@ class _Follower:
 
     def _branch(self, root: Node) -> set[int]:
         """Norms and factors after what a branch computes, then that, then norms before it; the values it reads."""
-        node = root
+        node, factor, undone = root, 1.0, False
+        if root.id in self.added:
+            self.found.lost = f"a branch is added twice ({root.where})"
+        self.added.add(root.id)
         while True:
             if (norm := self.norms.get(node.id)) is not None and self._normed(node.id) is None:
+                undone = True
                 inner = self._strip(self.index.nodes.get(norm.input))
                 part = self.layer.part(node.frame)
                 if not part or inner is None or part != self.layer.part(inner.frame):
                     self._event(node, "N")
-            elif (product := scaled(self.model, node)) is not None:
+            elif not undone and (product := scaled(self.model, node)) is not None:
+                factor *= float(unwrap(product[1]))
                 self.found.factors.append(product[1])
                 self.found.explained.add(node.id)
                 inner = self._strip(product[0])
@@ -183,6 +190,7 @@ class _Follower:
             if inner is None:
                 break
             node = inner
+        self.found.multipliers.append(factor)
         if (value := self._normed(node.id)) is not None:
             self._event(node, "N")
             return {value}
@@ -199,7 +207,7 @@ class _Follower:
                 written.update({again} if again[0] else ())
             elif (first := self._normed_first(each.id)) is not None:
                 self._event(each, "N")
-                if self.index.user(first) is None:
+                if self._read_elsewhere(first, self.norms[each.id]):
                     self.found.lost = f"a branch normalises again what others read ({each.where})"
         self._parts(node, inside)
         return read
@@ -254,6 +262,16 @@ class _Follower:
         node = self._strip(self.index.nodes.get(norm.input)) if norm is not None else None
         again = node is not None and (self._normed(node.id) is not None or self._normed_first(node.id) is not None)
         return node if again else None
+
+    def _read_elsewhere(self, first: Node, norm: Norm) -> bool:
+        """Whether anything but a norm reads what it reads, as itself or through operators that leave its elements."""
+        node, reader = self.index.nodes[norm.input], set(norm.nodes)
+        while not (others := self._users(node) - reader) and node.id != first.id:
+            node, reader = self.index.nodes[self.model.reads(node)[0]], {node.id}
+        return bool(others)
+
+    def _users(self, node: Node) -> set[int]:
+        return set(self.index.users.get(node.id, ())) & self.index.live
 
     def _unscaled(self, node: Node) -> Node:
         """A value of the stream that is multiplied before more is added to it; any other node itself."""

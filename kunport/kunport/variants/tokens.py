@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from kunport_codegen.expression import unwrap
+from kunport_codegen.expression import Scalar, symbols_of, unwrap
 from kunport_codegen.facts import Norm, Number
 from kunport_codegen.graph import Location, Node, Ref
 from kunport_codegen.recognition.evaluate import UnevaluableError, evaluate
@@ -23,7 +23,7 @@ class Embedded:
     ``tokens`` is the look-up by token ids, ``factors`` what its result is multiplied by, ``norms`` what normalises it;
     ``positions`` how positions are made, where, and the frame of that; ``unknown`` a node that is not understood;
     ``explained`` the ids of the look-ups, the factors and the additions of positions, ``by_position`` those of look-ups
-    by position.
+    by position, ``sums`` those of the additions of positions.
     """
 
     tokens: Node | None
@@ -33,6 +33,7 @@ class Embedded:
     unknown: Node | None
     explained: set[int] = field(default_factory=set)
     by_position: set[int] = field(default_factory=set)
+    sums: set[int] = field(default_factory=set)
 
 
 def embedded(model: Model) -> Embedded:
@@ -67,10 +68,12 @@ def _read(model: Model) -> Embedded:
         elif node.op == "add" and found.tokens is not None and (kind := _added(model, node, found)) is not None:
             found.positions = found.positions or (kind, node.where, node.frame)
             found.explained.add(node.id)
+            found.sums.add(node.id)
             found.explained.update(each for each in model.reads(node) if _first_rows(model, model.index.nodes[each]))
         elif (product := scaled(model, node)) is not None and _holds_tokens(found, product[0]):
             found.factors.append((product[1], node.where))
-            found.explained.add(node.id)
+            if not any(each.id in found.sums for each in model.index.ancestors(product[0].id)):
+                found.explained.add(node.id)  # else it multiplies the positions, too, which no key says
         elif (norm := model.norm_of_output.get(node.id)) is not None:
             found.norms.append(norm)
     return found
@@ -80,6 +83,8 @@ def _added(model: Model, node: Node, found: Embedded) -> str | None:
     """What is added to the embedding, where that is no part of it: positions, by what they are made of."""
     for one, other in (node.args[:2], node.args[1::-1]):
         if isinstance(one, Ref) and isinstance(other, Ref) and found.tokens in model.index.ancestors(one.id):
+            if not _of_each_position(model.index.nodes[other.id]):
+                return None
             made = {each.op for each in model.index.ancestors(other.id)}
             if "input" in made:
                 looked_up = model.index.strip(model.index.producer(other), *VIEWS)
@@ -88,6 +93,12 @@ def _added(model: Model, node: Node, found: Embedded) -> str | None:
                 return None
             return "learned" if "parameter" in made else "sinusoidal" if made & {"sin", "cos"} else None
     return None
+
+
+def _of_each_position(node: Node) -> bool:
+    """Whether a tensor has a row for each token, not one for all."""
+    rows = node.shape[-2] if node.shape is not None and len(node.shape) > 1 else 1
+    return isinstance(rows, Scalar) and bool(symbols_of(rows.expr))
 
 
 def _first_rows(model: Model, node: Node) -> bool:

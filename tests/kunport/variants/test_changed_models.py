@@ -183,12 +183,93 @@ CHANGES = {
     "an embedding that is shortened": ("config.vocab, config.width)", "config.vocab, config.width, max_norm=1.0)"),
 }
 
+MIXTURE = """class Expert(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gate, self.up = (nn.Linear(width, 64, bias=False) for _ in range(2))
+        self.down = nn.Linear(64, width, bias=False)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Mixture(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.router = nn.Linear(width, 4, bias=False)
+        self.experts = nn.ModuleList([Expert(width) for _ in range(4)])
+
+    def forward(self, x):
+        x = x.view(-1, x.shape[-1])
+        routed = x
+        # routed
+        weights, chosen = torch.topk(F.softmax(self.router(routed), dim=-1, dtype=torch.float32), 2, dim=-1)
+        y = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            token, place = torch.where(chosen == number)
+            y.index_add_(0, token, expert(x[token]) * weights[token, place, None].to(x.dtype))
+        # mixed
+        return y
+
+
+class Block(nn.Module):"""
+MIXED = [
+    ("class Block(nn.Module):", MIXTURE),
+    (
+        "self.down = nn.Linear(64, config.width, bias=False)\n\n    def attend",
+        "self.mixed = Mixture(config.width)\n\n    def attend",
+    ),
+    ("x + self.down(F.silu(gate) * up)", "x + self.mixed(h).view(x.shape)"),
+]
+KEYS_ONLY = "k = turned(F.rms_norm(k, (self.size,), None, 1e-5), cos, sin)"
+HALF = "F.rms_norm({0}.unflatten(-1, (2, -1)), (self.size // 2,), None, 1e-5).flatten(-2)"
+# What is changed -> the key that no longer has a value, and what is replaced.
+OPAQUE = {
+    "half of one branch": ("residual.multiplier", [("x + self.attend", "x + 0.5 * self.attend")]),
+    "experts that are scaled": ("residual.multiplier", [*MIXED, ("# mixed", "y = y * 2.5")]),
+    "a branch that is added twice": (
+        "residual.order",
+        [("return x + self.down(F.silu(gate) * up)", "y = self.down(F.silu(gate) * up)\n        return x + y + y")],
+    ),
+    "a vector that is added to all tokens": ("unexplained", [("# embedded", "x = x + self.norm.weight")]),
+    "positions that are scaled with the tokens": (
+        "unexplained",
+        [("# embedded", "x = (x + self.head.weight[: tokens.shape[1]]) * 3.0")],
+    ),
+    "a weight of the head that is normalised": (
+        "unexplained",
+        [("self.head(self.norm(x))", "F.linear(self.norm(x), F.normalize(self.head.weight, dim=-1))")],
+    ),
+    "keys alone that are normalised": ("attention.qk_norm", [("k = turned(k, cos, sin)", KEYS_ONLY)]),
+    "a norm over half of a head": (
+        "attention.qk_norm_span",
+        [(f"{each} = turned({each},", f"{each} = turned({HALF.format(each)},") for each in "qk"],
+    ),
+    "a norm for the router alone": ("residual.order", [*MIXED, ("# routed", "routed = F.normalize(x, dim=-1)")]),
+    "an expert that all tokens use as well": ("experts.shared", [*MIXED, ("# mixed", "y = y + self.experts[1](x)")]),
+    "positions that end": (
+        "unexplained",
+        [("device=x.device),\n            10000", "device=x.device).clamp(max=2000),\n            10000")],
+    ),
+    "rotations that begin again": (
+        "unexplained",
+        [("device=x.device),\n            10000", "device=x.device) % 4096,\n            10000")],
+    ),
+    "learned positions that begin again": (
+        "unexplained",
+        [("# embedded", "x = x + F.embedding(torch.arange(tokens.shape[1]) % 40, self.head.weight)")],
+    ),
+}
+
 
 @cache
 def _read(change: str = "") -> list[tuple[str, str, object]]:
+    return _facts([CHANGES[change]] if change else [])
+
+
+def _facts(changes: list[tuple[str, str]]) -> list[tuple[str, str, object]]:
     source = SOURCE
-    if change:
-        old, new = CHANGES[change]
+    for old, new in changes:
         assert old in source
         source = source.replace(old, new)
     with TemporaryDirectory() as folder:
@@ -206,3 +287,19 @@ def test_the_model_itself_is_explained():
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_is_stated_or_named(change):
     assert _read(change) != _read()
+
+
+def test_the_model_with_experts_is_explained():
+    assert [key for key, status, _ in _facts(MIXED) if status == "opaque"] == []
+
+
+@pytest.mark.parametrize("change", OPAQUE)
+def test_what_a_key_cannot_say_is_opaque(change):
+    key, changes = OPAQUE[change]
+    found = [status for name, status, _ in _facts(changes) if name == key]
+    assert "opaque" in found
+    assert not any(name.startswith("norm[Model]") for name, _, _ in _facts(changes))
+
+
+def test_a_vector_that_is_added_to_all_tokens_is_no_position():
+    assert ("embedding.positions", "proved", None) in _facts(OPAQUE["a vector that is added to all tokens"][1])

@@ -7,6 +7,8 @@ multiplied by (Qwen MoE), null without.
 
 from __future__ import annotations
 
+import re
+
 from kunport_codegen.expression import Expr, Scalar
 from kunport_codegen.facts import Experts
 
@@ -22,7 +24,12 @@ def read(layer: Layer, fact: Experts) -> Found:
     beside = [each for each in mlps(layer) if layer.part(each.fact.frame) == layer.part(fact.frame)]
     shared = _count(layer, beside[0]) if beside else 0
     where = beside[0].fact.where if beside else fact.where
-    yield "experts.shared", model.fact(shared, where, "shared_expert")
+    chosen = {_list_of(layer, path) for path in (fact.gate_up, fact.down)}
+    if any(_list_of(layer, each.weight) in chosen for mlp in beside for each in mlp.projections):
+        node = beside[0].projections[0].node
+        yield "experts.shared", model.opaque(node, "an expert that tokens choose from runs for every token as well")
+    else:
+        yield "experts.shared", model.fact(shared, where, "shared_expert")
     gate = gate_of_mlp(layer, beside[0]) if beside else None
     if gate is None:
         yield "experts.shared_gate", model.fact(None, where)
@@ -33,6 +40,11 @@ def read(layer: Layer, fact: Experts) -> Found:
     biased = fact.gate_up_bias is not None or fact.down_bias is not None
     yield "experts.bias", model.fact(biased, fact.where)
     yield "experts.activation", model.fact(fact.activation, fact.where, r"act(ivation)?(_fn|_func(tion)?)?$|hidden_act")
+
+
+def _list_of(layer: Layer, path: str) -> str:
+    """The list of experts that a weight belongs to; the weight itself of what stands in none."""
+    return re.sub(r"\.\d+\..*", "", layer.inside(path))
 
 
 def _count(layer: Layer, found: MLP) -> Scalar | int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from kunport_codegen.expression import unwrap
-
 from kunport.variants.fact import Fact
 from kunport.variants.model import Layer
 from kunport.variants.stream import Stream, stream
@@ -15,7 +13,7 @@ KEY = "residual.multiplier"
 def read(layer: Layer) -> Found:
     """The factor; opaque where branches have different ones, or the stream cannot be followed."""
     found, model = stream(layer), layer.model
-    factors = {float(unwrap(factor)) for factor in found.factors}
+    factors = set(found.multipliers)
     if layer.unknowns:
         yield KEY, model.opaque(layer.unknowns[0])
     elif found.lost or found.learned or found.stretched or len(factors) > 1:

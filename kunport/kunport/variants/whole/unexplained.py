@@ -3,7 +3,8 @@
 `[]` where every operator belongs to something that has a name here, but for views of a tensor, casts, and what depends
 on sizes and masks alone. Otherwise the fact is opaque, and its reason names all that do not, with their lines: a
 behaviour that is not recognised is said to be there. Layers that run in another way than each once, in order, are named
-as well, rotations by the negative angle, attention without a causal mask, and a norm right after another one.
+as well, rotations by the negative angle, positions that are changed before they are used, attention without a causal
+mask, and a norm right after another one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kunport_codegen.graph import Location, Node
 from kunport_codegen.recognition.index import is_cast
 
 from kunport.variants.claims import silencing, unexplained
+from kunport.variants.claims.positions import bent
 from kunport.variants.claims.runs import irregular_runs
 from kunport.variants.fact import Fact
 from kunport.variants.model import VIEWS, Layer, Model
@@ -44,6 +46,7 @@ def _left(model: Model, layer: Layer | None) -> Iterator[tuple[str, Location]]:
         yield _name(model, layer, node), node.where
     if layer is None:
         yield from irregular_runs(model)
+        yield from (("positions that are changed by " + node.op, node.where) for node in bent(model))
         yield from (
             ("a norm right after a norm", norm.where) for norm in model.facts.norms if _follows_norm(model, norm)
         )
