@@ -65,6 +65,9 @@ def label_experts(layer: Layer, choice: Choice, parts: dict[nn.Module, FeedForwa
 
 
 def _label_router(layer: Layer, choice: Choice, scope: Scope, config: Any) -> None:
+    if bool((choice.index == choice.index[0, 0]).all()):  # any scores would do
+        scope.skip("router", "every token chose the same expert")
+        return
     for logits in _logits(layer, choice):
         for scoring, function in _SCORINGS.items():
             found = _weighting(function(logits.float()), choice)

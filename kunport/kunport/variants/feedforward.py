@@ -12,7 +12,8 @@ from kunport_codegen.recognition.index import is_cast
 
 from kunport.variants.fact import Fact
 from kunport.variants.model import Layer
-from kunport.variants.paths import sites, walk_back, walk_on
+from kunport.variants.onward import walk_on
+from kunport.variants.paths import sites, walk_back
 from kunport.variants.projections import Projection, adds_bias, projection
 from kunport.variants.stream import stream
 

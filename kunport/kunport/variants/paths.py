@@ -1,4 +1,4 @@
-"""The way of an attention's operands: from the linear layers to query, key and value, and from its result onwards."""
+"""The way of an attention's operands: from the linear layers to query, key and value."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kunport_codegen.recognition.index import combine, is_cast, sizes, split_num
 from kunport.variants.entry import entry
 from kunport.variants.fact import Fact
 from kunport.variants.model import Layer, Model
+from kunport.variants.onward import Onward, walk_on
 from kunport.variants.projections import Projection, projection
 
 
@@ -61,17 +62,64 @@ class Way:
         return bool(self.added) or any(each.bias for each in (*self.projections, *self.deeper))
 
 
+# Operators whose result is a part or a view of what they read first.
+_PARTS = (
+    *("to", "reshape", "view", "transpose", "permute", "unsqueeze", "squeeze", "flatten", "unflatten", "expand"),
+    *("getitem", "split", "chunk", "unbind", "item", "tensor_split"),
+)
+# Operators whose result is no multiple where what they read is multiplied.
+_BENDING = frozenset(
+    (
+        *(
+            "tanh",
+            "sigmoid",
+            "silu",
+            "gelu",
+            "elu",
+            "selu",
+            "softplus",
+            "softmax",
+            "exp",
+            "log",
+            "square",
+            "sqrt",
+            "pow",
+        ),
+        *(
+            "sin",
+            "cos",
+            "clamp_min",
+            "clamp_max",
+            "hardtanh",
+            "softsign",
+            "mish",
+            "erf",
+            "sign",
+            "round",
+            "floor",
+            "ceil",
+        ),
+    )
+)
+
+
 def walk_back(layer: Layer, start: int, ends: set[int] | None = None) -> Way:
     """The way of a tensor: to the nearest projections, and behind them as far as ``ends``, if any are given."""
     model, way = layer.model, Way()
     pending: list[tuple[int, int, bool]] = [(start, 0, False)]
+    bent = set[int]()  # what an operator follows whose result is no multiple where what it reads is multiplied
     seen, normed, enters = set[int](), list[int](), entry(layer)
     while pending:
         current, depth, rotated = pending.pop()
         node = model.index.nodes.get(current)
-        if node is None or current in seen or (ends and current in ends):
+        if node is None or current in seen:
             continue
         seen.add(current)
+        if ends and current in ends:
+            if not depth and model.layer_of(node) is None and not model.reads_tokens(current):  # angles of parameters
+                way.angles.extend(_angles(model, current))
+            continue
+        before = len(pending)
         if current == enters and not depth:
             way.reached = True
             continue
@@ -98,8 +146,10 @@ def walk_back(layer: Layer, start: int, ends: set[int] | None = None) -> Way:
             if ends:
                 pending.extend((each, depth + 1, rotated) for each in model.reads(node))
         else:
-            _note(layer, way, node, depth)
+            _note(layer, way, node, depth, current in bent)
             pending.extend((each, depth, rotated) for each in model.reads(node))
+        if current in bent or node.op in _BENDING:
+            bent.update(each for each, *_ in pending[before:])
     way.projections.sort(key=lambda each: each.node.id)
     way.latent = any(_is_projected(layer, each, ends or set()) for each in normed)
     return way
@@ -125,8 +175,8 @@ def projections_of(layer: Layer, tensor: int) -> list[Projection]:
     return walk_back(layer, tensor).projections
 
 
-def _note(layer: Layer, way: Way, node: Node, depth: int) -> None:
-    """What an operator on the way means for it."""
+def _note(layer: Layer, way: Way, node: Node, depth: int, bent: bool) -> None:
+    """What an operator on the way means for it; behind a ``bent`` one a factor is none of the scores."""
     model = layer.model
     if node.op == "unknown":
         way.unknown = node
@@ -140,7 +190,8 @@ def _note(layer: Layer, way: Way, node: Node, depth: int) -> None:
     if node.op == "add" and not depth:
         for one, other in (node.args[:2], node.args[1::-1]):
             if isinstance(one, Ref) and model.parameter(other) is not None:
-                way.added.add(node.id)
+                if _is_made(model, one):
+                    way.added.add(node.id)
                 way.same[node.id] = one.id
             elif isinstance(one, Ref) and isinstance(other, Ref) and _adds_no_place(layer, one, other):
                 way.same[node.id] = one.id
@@ -148,11 +199,17 @@ def _note(layer: Layer, way: Way, node: Node, depth: int) -> None:
         way.same[node.id] = node.args[0].id
     elif node.op in ("mul", "div") and (parts := split_number(node, model.index.producer)) is not None:
         way.same[node.id] = parts[0].id
-        if not depth and not way.norms and not model.index.constant(node.id):
+        if not depth and not bent and not way.norms and not model.index.constant(node.id):
             way.scalings.append(node.id)
             way.factors.append(parts[1] if node.op == "mul" else combine("div", 1.0, parts[1]))
     elif node.op == "mul" and (scaled := _scaled(model, node)) is not None:
         way.same[node.id] = scaled.id
+
+
+def _is_made(model: Model, ref: Ref) -> bool:
+    """Whether a tensor is what a projection gives, or a part or view of it."""
+    node = model.index.strip(model.index.producer(ref), *_PARTS)
+    return node is not None and projection(model, node) is not None
 
 
 def _scaled(model: Model, product: Node) -> Ref | None:
@@ -229,56 +286,6 @@ def rows(model: Model, source: Projection, way: Way, tensor: int) -> Rows | None
     return Rows(tuple(int(each) for each in found), breaks + 1)
 
 
-@dataclass(slots=True)
-class Onward:
-    """What follows an attention's result, up to the projections that read it.
-
-    ``gates`` are products on the way, each with the other factor; ``differential`` is a difference of two parts of the
-    result; ``same`` says of which tensor a product or a norm holds the elements at the same places.
-    """
-
-    projections: list[Projection] = field(default_factory=list)
-    gates: list[tuple[Node, int]] = field(default_factory=list)
-    norms: list[Norm] = field(default_factory=list)
-    differential: Node | None = None
-    same: dict[int, int] = field(default_factory=dict)
-
-
-def walk_on(layer: Layer, start: int) -> Onward:
-    """From an attention's result to the next projection."""
-    model, onward = layer.model, Onward()
-    norm_of_input = {norm.input: norm for norm in layer.norms}
-    pending, seen = [start], {start}
-    subtracted: list[Node] = []
-    while pending:
-        current = pending.pop()
-        if (norm := norm_of_input.get(current)) is not None:
-            onward.norms.append(norm)
-            onward.same[norm.output] = norm.input
-            if norm.output not in seen:
-                seen.update(norm.nodes)
-                pending.append(norm.output)
-        for user in model.index.users.get(current, ()):
-            node = model.index.nodes.get(user)
-            if node is None or user in seen or model.layer_of(node) is not layer:
-                continue
-            seen.add(user)
-            if (found := projection(model, node)) is not None:
-                onward.projections.append(found)
-                continue
-            if node.op == "sub":
-                subtracted.append(node)
-            if node.op == "mul":
-                onward.same[node.id] = current
-                others = [each for each in model.reads(node) if each != current]
-                onward.gates.extend((node, each) for each in others if each not in seen)
-            if node.op != "add" or model.parameter(node.args[1]) is not None:
-                pending.append(user)
-    both = (node for node in subtracted if len(set(model.reads(node)) & seen) == 2)
-    onward.differential = next(both, None)
-    return onward
-
-
 def mixer_frame(layer: Layer, fact: Attention) -> Frame:
     """The innermost module call that an attention and its nearest projections lie in; the layer's as the last."""
     made = [each for tensor in (fact.query, fact.key, fact.value) for each in projections_of(layer, tensor)]
@@ -308,6 +315,7 @@ class Site:
     value: Way
     onward: Onward
     frame: Frame
+    memo: dict[str, object] = field(default_factory=dict)
 
     @property
     def bare(self) -> Fact | None:

@@ -1,12 +1,13 @@
 """Which of the attention's linear layers add a bias.
 
 `q`, `k` and `v` stand for the projections to query, key and value, a fused one for all that it makes; `o` for the one
-that reads the combined heads.
+that reads the combined heads, `gate` for the one that makes the output gate.
 """
 
 from __future__ import annotations
 
-from kunport.variants.paths import Site
+from kunport.variants.gates import gate_of
+from kunport.variants.paths import Site, projections_of
 from kunport.variants.projections import bias_sources
 from kunport.variants.variant import Example, Found, Variant
 
@@ -24,8 +25,12 @@ def read(site: Site) -> Found:
     found = {name for name, way in ways.items() if way.biased}
     if any(each.bias for each in site.onward.projections):
         found.add("o")
+    gate = gate_of(site)
+    gating = projections_of(site.layer, gate.source.id) if gate is not None else []
+    if any(each.bias for each in gating):
+        found.add("gate")
     projections = [each for way in ways.values() for each in (*way.projections, *way.deeper)]
-    projections += site.onward.projections
+    projections += [*site.onward.projections, *gating]
     if not projections:
         return
     where = next((each.node.where for each in projections if each.bias), projections[0].node.where)
@@ -34,7 +39,7 @@ def read(site: Site) -> Found:
 
 
 VARIANT = Variant(
-    keys={KEY: "sorted letters of q, k, v, o"},
+    keys={KEY: "sorted names of q, k, v, o and gate"},
     scope="attention",
     read=read,
     examples=(

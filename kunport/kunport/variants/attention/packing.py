@@ -74,6 +74,8 @@ def _order(site: Site, fused: list[Way], tensors: list[int]) -> str | None:
     runs = [part.runs for part in parts]
     # Of the weight, which has fewer than the attention where the source repeats them before it.
     heads, kv_heads = unwrap(site.fact.heads), len(parts[-1].numbers) // unwrap(site.fact.value_dim)
+    if not parts[0].numbers[0] < parts[1].numbers[0] < parts[2].numbers[0]:
+        return "interleaved"
     if all(run == 1 for run in runs):
         return "qkv_concatenated"
     if runs[-1] == kv_heads:

@@ -55,24 +55,39 @@ def _of_way(site: Site, way: Way, tensor: int) -> Iterator[int]:
     tokens = _rows(model, way.projections)
     transposed = site.fact.key_transposed and tensor == site.fact.key
     paired = site.onward.differential is not None and tensor == site.fact.value  # each part has half of the heads
-    if places.keep_tokens(tokens, (0, 3 if transposed else 2)) and _heads_in_order(places, transposed, paired):
+    made = None if paired else _heads_made(site, way, places.columns.shape[2 if transposed else 3])
+    if places.keep_tokens(tokens, (0, 3 if transposed else 2)) and _heads_in_order(places, transposed, paired, made):
         yield from places.through
+
+
+def _heads_made(site: Site, way: Way, dim: int) -> int | None:
+    """How many heads of ``dim`` elements one projection makes for an operand alone; None where others use it."""
+    if len(way.projections) != 1 or way.deeper:
+        return None
+    source = way.projections[0]
+    others = (each for each in (site.query, site.key, site.value) if each is not way)
+    if source.weight in {each.weight for other in others for each in other.projections}:
+        return None
+    width = int(unwrap((source.node.shape or (0,))[-1]))
+    return width // dim if width % dim == 0 else None
 
 
 def _rows(model: Model, projections: list[Projection]) -> int:
     return math.prod(unwrap(size) for size in (projections[0].node.shape or ())[:-1])
 
 
-def _heads_in_order(places: Places, transposed: bool, any_order: bool) -> bool:
+def _heads_in_order(places: Places, transposed: bool, any_order: bool, made: int | None) -> bool:
     """Whether every token has the same columns, those of a head in order, and of heads each one's after another's.
 
-    The heads themselves may be in ``any_order``.
+    The heads themselves may be in ``any_order``. Where not more are ``made`` than there are, each has to be there.
     """
     columns, sources = places.columns, places.sources
     if transposed:
         columns, sources = np.swapaxes(columns, 2, 3), np.swapaxes(sources, 2, 3)
     first, origin = columns[0, :, 0], sources[0, :, 0]
     if not np.all(columns == first[None, :, None]) or not np.all(sources == origin[None, :, None]):
+        return False
+    if made is not None and made <= len(first) and len(np.unique(first, axis=0)) != made:
         return False
     return all(_ascending(first, origin == each, any_order) for each in np.unique(origin))
 

@@ -99,6 +99,39 @@ def follow(model: Model, wanted: int, sources: Iterable[int], same: Mapping[int,
     return Places(*found, moves)
 
 
+def passed(
+    model: Model, wanted: int, sources: Iterable[int], same: Mapping[int, int], through: Collection[int]
+) -> Array | None:
+    """How often each element of a tensor came through one of some tensors; None where that cannot be told.
+
+    Arguments are as `follow` has them; ``through`` are ids among those of ``same``.
+    """
+    nodes, counted = model.index.nodes, list(sources)
+    shapes = {each: tuple(unwrap(size) for size in nodes[each].shape or ()) for each in counted}
+    if not all(shape and all(type(size) is int for size in shape) for shape in shapes.values()):
+        return None
+    between = [
+        Node(node.id, "add", (node.args[0], 1), {}, node.shape, None, node.frame, node.where)
+        if node.id in through
+        else node
+        for node in _between(model, wanted, counted, same)
+    ]
+    zeros = {each: np.zeros(shape, np.intp) for each, shape in shapes.items()}
+    names = {source: ("source", at) for at, source in enumerate(counted)}
+    loops = any(node.body is not None for node in between)
+    key = wanted if loops else (tuple(shapes.values()), names.get(wanted), spelled(model.index, between, names))
+
+    def count() -> Array | None:
+        try:
+            values = np.asarray(evaluate(ChainMap({node.id: node for node in between}, nodes), wanted, zeros))
+        except (UnevaluableError, IndexError, MemoryError):
+            return None
+        return values if np.issubdtype(values.dtype, np.integer) or np.all(values == np.floor(values)) else None
+
+    found: Array | None = model.index.once(("passed", key), count)
+    return found
+
+
 def _between(model: Model, wanted: int, sources: Collection[int], same: Mapping[int, int]) -> list[Node]:
     """The operators that make a tensor of some others, in order; one of ``same`` only holds its other tensor."""
     nodes = model.index.nodes

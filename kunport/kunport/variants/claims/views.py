@@ -72,7 +72,7 @@ def truncates(model: Model, node: Node) -> bool:
 
 
 def _narrows(model: Model, node: Node, kinds: tuple[str, ...]) -> bool:
-    if node.op != "to" or node.dtype is None or not str(node.dtype.name).startswith(kinds):
+    if node.op not in ("to", "softmax") or node.dtype is None or not str(node.dtype.name).startswith(kinds):
         return False
     source = model.index.producer(node.args[0])
     kind = source.dtype.name if source is not None and source.dtype is not None else ""

@@ -21,7 +21,11 @@ _OF_FORMULA = ("router.scoring", "router.renormalize", "router.groups", "router.
 def read(layer: Layer, fact: Experts) -> Found:
     """The router's keys."""
     model, where = layer.model, fact.where
-    yield "router.experts", model.fact(fact.experts, where)
+    if fact.absent:
+        reason = f"{where}: beside {unwrap(fact.experts)} experts its router can choose none"
+        yield "router.experts", Fact(None, where, reason=reason)
+    else:
+        yield "router.experts", model.fact(fact.experts, where)
     yield "router.top_k", model.fact(fact.top_k, where)
     if fact.scoring is None:
         reason = f"{where}: its router follows no formula that kunport knows"

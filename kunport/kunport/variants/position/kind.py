@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from kunport.variants.fact import Fact
 from kunport.variants.paths import Site
-from kunport.variants.rotations import differing
 from kunport.variants.tokens import embedded_positions
+from kunport.variants.turned import differing
 from kunport.variants.variant import Example, Found, Variant
 
 KEY = "position.kind"

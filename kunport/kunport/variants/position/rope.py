@@ -17,7 +17,7 @@ from kunport_codegen.recognition.tables import frequencies_of
 from kunport.variants.fact import Fact, depending
 from kunport.variants.model import Model
 from kunport.variants.paths import Site
-from kunport.variants.rotations import differing
+from kunport.variants.turned import differing
 from kunport.variants.variant import ABSENT, Example, Found, Variant
 
 # Operators that decide how many frequencies a table has.
