@@ -21,7 +21,14 @@ from kunport.variants.variant import Example, Found, Variant
 def read(layer: Layer, fact: Experts) -> Found:
     """The experts' keys."""
     model = layer.model
-    beside = [each for each in mlps(layer) if layer.part(each.fact.frame) == layer.part(fact.frame)]
+    made = [each for each in (fact.weights, fact.choice) if each is not None]
+    routing = {node.id for node in model.index.ancestors(*made)}
+    beside = [
+        each
+        for each in mlps(layer)
+        if layer.part(each.fact.frame) == layer.part(fact.frame)
+        and routing.isdisjoint(projection.node.id for projection in each.projections)  # those are the router's own
+    ]
     shared = _count(layer, beside[0]) if beside else 0
     where = beside[0].fact.where if beside else fact.where
     chosen = {_list_of(layer, path) for path in (fact.gate_up, fact.down)}
