@@ -169,6 +169,7 @@ def _collect(report: Report, plan: Plan, reference: Outcome, engine: Outcome) ->
         if plan.adapter is not None:
             ran.is_adapter = is_its_class(plan.adapter, ran.file, ran.name)
         report.engine = Engine(ran, **loaded["settings"])
+        report.hardware["device"] = loaded["device"]
 
 
 def _compare(report: Report, plan: Plan, engine: Outcome, work: Path) -> str:

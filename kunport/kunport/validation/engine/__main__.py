@@ -30,6 +30,7 @@ def main() -> None:
     with channel.stage("load") as facts:
         llm = start.engine(job)
         facts["settings"] = start.settings(llm)
+        facts["device"] = start.device()
         facts["ran"] = asdict(ran_classes(llm)[0])
         facts["detail"] = f"{facts['ran']['name']} of {facts['ran']['module']}"
     with channel.stage("warm-up"):

@@ -42,3 +42,10 @@ def settings(llm: LLM) -> dict[str, int]:
         "page_size": int(config.cache_config.block_size),
         "context": int(config.model_config.max_model_len),
     }
+
+
+def device() -> str:
+    """What the engine computes on, in the platform's words; ``CPU`` for that."""
+    from vllm.platforms import current_platform
+
+    return "CPU" if current_platform.device_type == "cpu" else str(current_platform.get_device_name())
