@@ -61,8 +61,8 @@ def add_to(verbs: Verbs[argparse.ArgumentParser], common: argparse.ArgumentParse
     parser.add_argument(
         "--invariance",
         action="store_true",
-        help="ask the adapter the same in other orders, in pieces, from caches, on other pages, ranks and providers, and "
-        "tell whether the answers stay the same (minutes)",
+        help="ask the adapter the same in other orders, in pieces, from caches, on other pages, ranks and providers, "
+        "and tell whether the answers stay the same (minutes)",
     )
     parser.add_argument(
         "--cell", action="append", default=[], metavar="NAME", help="with --invariance: only this cell; may be repeated"
