@@ -194,7 +194,23 @@ def _number_name(value: Scalar | Expr) -> str:
     return name if name.isidentifier() and name.isascii() and name not in _RESERVED else "number"
 
 
-_RESERVED = {"x", "y", "z", "u", "v", "factor", "weight", "result", "width", "columns", "inside", "row", "torch"}
+_RESERVED = {
+    "x",
+    "y",
+    "z",
+    "u",
+    "v",
+    "factor",
+    "weight",
+    "result",
+    "width",
+    "columns",
+    "inside",
+    "row",
+    "torch",
+    "model",
+    "block",
+}
 
 
 def _expression(value: Any) -> Expr:

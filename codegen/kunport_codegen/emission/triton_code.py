@@ -49,7 +49,7 @@ class Rounded:
     dtype: str
 
     def __call__(self, text: str) -> str:
-        return f"({text}).to(MODEL).to(tl.float32)" if self.dtype == "model" else text
+        return f"({text}).to(model).to(tl.float32)" if self.dtype == "model" else text
 
 
 def value_of(step: Op, name: str, held: Mapping[int, str], numbers: Mapping[Expr, str], rounded: Rounded) -> str:

@@ -192,8 +192,9 @@ def _is_float(flow: Flow, value: int) -> bool:
 
 
 def _is_number(arg: Any) -> bool:
+    """Whether an argument is a number that is the same in every layer: one by the layer's index has no value."""
     value = unwrap(arg)
-    return isinstance(arg, Expr) or (isinstance(value, int | float) and not isinstance(value, bool))
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _kind(flow: Flow, arg: Ref, sizes: Sequence[Size]) -> str | None:

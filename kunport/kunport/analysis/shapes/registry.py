@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kunport_codegen.expression import unwrap
+from kunport_codegen.expression import Scalar, symbols_of, unwrap
 
 from .tensor import Result, ShapeError, TensorType
 
@@ -109,6 +109,8 @@ def infer(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbol: str
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise ShapeError(f"{op}: arguments that its shape rule does not know ({error})") from error
     for each in (result,) if isinstance(result, TensorType) else result:
-        if any(unwrap(size) < 0 for size in each.shape):
-            raise ShapeError(f"{op}: a size of {min(map(unwrap, each.shape))}")
+        for size in each.shape:
+            counted = isinstance(size, Scalar) and symbols_of(size.expr)  # by the data: any number stands for it
+            if unwrap(size) < 0 and not counted:
+                raise ShapeError(f"{op}: a size of {unwrap(size)}")
     return args[0] if op.endswith("_") and isinstance(args[0], TensorType) else result

@@ -85,6 +85,21 @@ def group_limit_missing(source: Source) -> Place:
     return experts.place
 
 
+def _added_in_kernel(node: ast.AST, shared: tuple[str, ...]) -> tuple[ast.expr, ast.expr] | None:
+    """What the shared expert and the others give, where a generated kernel adds both."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and "_rows" in node.func.id):
+        return None
+    found = {
+        name: argument
+        for argument in node.args
+        for call in calls(argument)
+        for name in (*shared, "experts")
+        if is_self(call.func, name)
+    }
+    beside = next((found[name] for name in shared if name in found), None)
+    return None if beside is None or "experts" not in found else (beside, found["experts"])
+
+
 @kind
 def shared_expert_missing(source: Source) -> Place:
     """The expert that all tokens share is left out."""
@@ -96,6 +111,8 @@ def shared_expert_missing(source: Source) -> Place:
             for side, other in ((node.left, node.right), (node.right, node.left)):
                 if any(is_self(call.func, *shared) for call in calls(side)):
                     return other
+        if (parts := _added_in_kernel(node, shared)) is not None:
+            return parts[1]
         return None
 
     replace_once(method(experts.owner, "forward"), without, "it has no shared expert")
@@ -110,6 +127,8 @@ def shared_expert_gate_missing(source: Source) -> Place:
     def without(node: ast.AST) -> ast.expr | None:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and "sigmoid" in ast.unparse(node):
             return node.right if "sigmoid" in ast.unparse(node.left) else node.left
+        if (parts := _added_in_kernel(node, ("shared_expert",))) is not None:
+            return ast.BinOp(parts[0], ast.Add(), parts[1])
         return None
 
     replace_once(method(experts.owner, "forward"), without, "its shared expert has no gate")

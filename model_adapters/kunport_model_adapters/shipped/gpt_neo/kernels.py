@@ -16,21 +16,21 @@ def _new_gelu_activation_rows_kernel(
     x_stride,
     result,
     width,
-    MODEL: tl.constexpr,
-    BLOCK: tl.constexpr,
+    model: tl.constexpr,
+    block: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * block + tl.arange(0, block)
     inside = columns < width
     x_values = tl.load(x + row * x_stride + columns, mask=inside, other=0.0).to(tl.float32)
-    v0 = (0.5 * x_values).to(MODEL).to(tl.float32)
-    v1 = (x_values * x_values * x_values).to(MODEL).to(tl.float32)
-    v2 = (0.044715 * v1).to(MODEL).to(tl.float32)
-    v3 = (x_values + v2).to(MODEL).to(tl.float32)
-    v4 = (0.7978845608028654 * v3).to(MODEL).to(tl.float32)
-    v5 = (tanh(v4)).to(MODEL).to(tl.float32)
-    v6 = (1.0 + v5).to(MODEL).to(tl.float32)
-    v7 = (v0 * v6).to(MODEL).to(tl.float32)
+    v0 = (0.5 * x_values).to(model).to(tl.float32)
+    v1 = (x_values * x_values * x_values).to(model).to(tl.float32)
+    v2 = (0.044715 * v1).to(model).to(tl.float32)
+    v3 = (x_values + v2).to(model).to(tl.float32)
+    v4 = (0.7978845608028654 * v3).to(model).to(tl.float32)
+    v5 = (tanh(v4)).to(model).to(tl.float32)
+    v6 = (1.0 + v5).to(model).to(tl.float32)
+    v7 = (v0 * v6).to(model).to(tl.float32)
     tl.store(result + row * width + columns, v7, mask=inside)
 
 
@@ -51,7 +51,7 @@ def new_gelu_activation_rows(x: torch.Tensor) -> torch.Tensor:
     x, x_stride = rows(x)
     block = triton.next_power_of_2(width) if width < 1024 else 1024
     _new_gelu_activation_rows_kernel[(count, triton.cdiv(width, block))](
-        x, x_stride, result, width, MODEL=triton_dtype(x.dtype), BLOCK=block
+        x, x_stride, result, width, model=triton_dtype(x.dtype), block=block
     )
     return result
 

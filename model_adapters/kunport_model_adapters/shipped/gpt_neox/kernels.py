@@ -20,17 +20,17 @@ def _gpt_neo_x_layer_rows_kernel(
     z_stride,
     result,
     width,
-    MODEL: tl.constexpr,
-    BLOCK: tl.constexpr,
+    model: tl.constexpr,
+    block: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * block + tl.arange(0, block)
     inside = columns < width
     x_values = tl.load(x + row * x_stride + columns, mask=inside, other=0.0).to(tl.float32)
     y_values = tl.load(y + row * y_stride + columns, mask=inside, other=0.0).to(tl.float32)
     z_values = tl.load(z + row * z_stride + columns, mask=inside, other=0.0).to(tl.float32)
-    v0 = (x_values + y_values).to(MODEL).to(tl.float32)
-    v1 = (v0 + z_values).to(MODEL).to(tl.float32)
+    v0 = (x_values + y_values).to(model).to(tl.float32)
+    v1 = (v0 + z_values).to(model).to(tl.float32)
     tl.store(result + row * width + columns, v1, mask=inside)
 
 
@@ -55,7 +55,7 @@ def gpt_neo_x_layer_rows(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> t
     z, z_stride = rows(z)
     block = triton.next_power_of_2(width) if width < 1024 else 1024
     _gpt_neo_x_layer_rows_kernel[(count, triton.cdiv(width, block))](
-        x, x_stride, y, y_stride, z, z_stride, result, width, MODEL=triton_dtype(x.dtype), BLOCK=block
+        x, x_stride, y, y_stride, z, z_stride, result, width, model=triton_dtype(x.dtype), block=block
     )
     return result
 

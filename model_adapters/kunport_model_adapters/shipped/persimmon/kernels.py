@@ -16,15 +16,15 @@ def _re_lu_squared_activation_rows_kernel(
     x_stride,
     result,
     width,
-    MODEL: tl.constexpr,
-    BLOCK: tl.constexpr,
+    model: tl.constexpr,
+    block: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * block + tl.arange(0, block)
     inside = columns < width
     x_values = tl.load(x + row * x_stride + columns, mask=inside, other=0.0).to(tl.float32)
-    v0 = (tl.where(x_values <= 0.0, 0.0, x_values)).to(MODEL).to(tl.float32)
-    v1 = (v0 * v0).to(MODEL).to(tl.float32)
+    v0 = (tl.where(x_values <= 0.0, 0.0, x_values)).to(model).to(tl.float32)
+    v1 = (v0 * v0).to(model).to(tl.float32)
     tl.store(result + row * width + columns, v1, mask=inside)
 
 
@@ -45,7 +45,7 @@ def re_lu_squared_activation_rows(x: torch.Tensor) -> torch.Tensor:
     x, x_stride = rows(x)
     block = triton.next_power_of_2(width) if width < 1024 else 1024
     _re_lu_squared_activation_rows_kernel[(count, triton.cdiv(width, block))](
-        x, x_stride, result, width, MODEL=triton_dtype(x.dtype), BLOCK=block
+        x, x_stride, result, width, model=triton_dtype(x.dtype), block=block
     )
     return result
 

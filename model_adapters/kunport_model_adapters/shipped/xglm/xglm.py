@@ -60,6 +60,7 @@ class XGLMSinusoidalPositionalEmbedding(nn.Module):
             .to(torch.get_default_dtype()),
             persistent=False,
         )
+        self.dtype = torch.get_default_dtype()
 
     def forward(self, positions: torch.Tensor) -> torch.Tensor:
         return nn.functional.embedding(positions + 2, self.table)

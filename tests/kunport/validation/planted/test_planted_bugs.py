@@ -26,7 +26,7 @@ def adapters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, d
         config.architectures = [find_case(family).architecture]
         config.save_pretrained(folder)
         adapter = kunport.generate_adapter(kunport.analyze(str(folder)), folder / "adapters")
-        (file,) = (path for path in adapter.glob("*.py") if not path.name.startswith("test_"))
+        (file,) = (path for path in adapter.glob("*.py") if not path.name.startswith(("test_", "kernels")))
         found[family] = file.read_text(), json.loads((folder / "config.json").read_text())
     return found
 
